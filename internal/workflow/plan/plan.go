@@ -1,0 +1,115 @@
+// Package plan is the job graph that a snapshot compiles to: what the core schedules
+// and what manifests are made from.
+//
+// It is deliberately data only. Building a plan from syntax is workflow.Compile's work;
+// scheduling it is core/run's; running a step is the runner's.
+//
+// Invariants: Encode is canonical (same plan, same bytes, same digest); job indexes are
+// positions in Jobs and needs point at lower or higher indexes but never in a cycle;
+// a plan holds no secret value.
+//
+// Read next: internal/workflow/compile.go, internal/core/run/command.go
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Evaluator is the version of compiler and expression language that made a plan. It
+// grows whenever the same snapshot could compile or evaluate to something else.
+const Evaluator = 1
+
+// Plan is the compiled job graph of one workflow for one event.
+type Plan struct {
+	Evaluator int    `json:"evaluator"`
+	Name      string `json:"name"` // the workflow's name, or its path
+	Path      string `json:"path"` // the workflow file's path in the repository
+	Jobs      []Job  `json:"jobs"`
+}
+
+// Job is a schedulable node.
+type Job struct {
+	Index          int       `json:"index"`
+	Key            string    `json:"key"`  // the id in the workflow file; unique in the plan
+	Name           string    `json:"name"` // for people; may repeat
+	Needs          []int     `json:"needs,omitempty"`
+	If             string    `json:"if,omitempty"` // expression text; "" means success()
+	RunsOn         []string  `json:"runs_on,omitempty"`
+	Env            []Binding `json:"env,omitempty"` // workflow level first, then the job's: later wins
+	TimeoutSeconds int64     `json:"timeout_seconds"`
+	SoftFail       bool      `json:"continue_on_error,omitempty"`
+	Effectful      bool      `json:"effectful,omitempty"`
+	Retry          Retry     `json:"retry"`
+	Steps          []Step    `json:"steps"`
+}
+
+// Retry says which failures start another attempt without a person.
+type Retry struct {
+	// Max is the number of further attempts after the first, over all classes.
+	Max int `json:"max"`
+	// On lists the classes that may retry; by default runner_lost and platform_error.
+	On []domain.FailureClass `json:"on,omitempty"`
+	// BackoffSeconds is the wait before the second attempt; it doubles for each one more.
+	BackoffSeconds int64 `json:"backoff_seconds"`
+}
+
+// Binding is one environment variable; Value is a template and may hold ${{ }}.
+type Binding struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Uses of a step.
+const (
+	UsesRun      = "run"      // run Script with Shell
+	UsesCheckout = "checkout" // built-in: the pinned commit into the workspace
+)
+
+// Step is one operation of a job. Text fields that are templates may hold ${{ }} and
+// are evaluated on the runner, in the step's own contexts.
+type Step struct {
+	Index          int       `json:"index"`
+	ID             string    `json:"id"`   // unique in the job; generated ones start with "__"
+	Name           string    `json:"name"` // template; what people see
+	Uses           string    `json:"uses"` // UsesRun or UsesCheckout
+	Script         string    `json:"script,omitempty"`
+	Shell          string    `json:"shell,omitempty"`             // "" is the default shell
+	WorkDir        string    `json:"working_directory,omitempty"` // template, relative to the workspace
+	Env            []Binding `json:"env,omitempty"`
+	If             string    `json:"if,omitempty"` // expression text; "" means success()
+	TimeoutSeconds int64     `json:"timeout_seconds,omitempty"` // 0: only the job's
+	SoftFail       bool      `json:"continue_on_error,omitempty"`
+	Cleanup        bool      `json:"cleanup,omitempty"` // runs after cancellation too
+	Line           int       `json:"line"`              // in the workflow file, for people
+}
+
+// Encode gives the canonical bytes of the plan: JSON with fields in the order of the
+// types above and no map anywhere, so the same plan is the same bytes.
+func (p *Plan) Encode() []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p); err != nil {
+		panic(fmt.Sprintf("encode plan %s: %v", p.Path, err)) // only strings and numbers: can't happen
+	}
+	return out.Bytes()
+}
+
+// Digest is the digest of the canonical bytes.
+func (p *Plan) Digest() domain.Digest { return domain.DigestOf(p.Encode()) }
+
+// Decode reads canonical bytes back. Unknown fields are an error: a plan from a newer
+// release must not be half understood.
+func Decode(data []byte) (*Plan, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	p := new(Plan)
+	if err := dec.Decode(p); err != nil {
+		return nil, fmt.Errorf("decode plan: %w", err)
+	}
+	return p, nil
+}
