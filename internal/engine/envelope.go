@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Envelope is a command on its way to a stream's owner. Command is one of the command
+// types of the stream's kind (core/run.Command for "run/…").
+type Envelope struct {
+	Tenant    domain.TenantID
+	Partition domain.PartitionID // where the stream lives; see Route
+	Stream    domain.StreamID
+	Command   any
+	Cause     domain.Cause // At is filled in by the owner
+	// Key makes the command act at most once for a client or a trigger. Commands of
+	// runners and reactors need none: the stream's own state absorbs a repeat.
+	Key *Key
+	// Counter, when set, is raised by one in the same transaction, and the command gets
+	// the new value through Numbered.
+	Counter string
+}
+
+// Key is an idempotency or dedupe key; see store.Key for its life.
+type Key struct {
+	Scope string        // ClientScope or TriggerScope
+	Key   string        // at most 256 bytes
+	Body  domain.Digest // of what the client sent: another body with the same key is refused
+}
+
+// ClientScope is the scope of a client's idempotency key.
+func ClientScope(principal, method string) string { return "client/" + principal + "/" + method }
+
+// TriggerScope is the scope of a trigger's dedupe key.
+func TriggerScope(repository domain.RepositoryID) string { return "trigger/" + string(repository) }
+
+// Numbered is implemented by commands that take a counter's value.
+type Numbered interface {
+	// WithNumber returns the command with its number set.
+	WithNumber(n uint64) any
+}
+
+// Ack is the answer to an accepted command: it is committed, and Token says where.
+type Ack struct {
+	Token   domain.Token
+	Stream  domain.StreamID // the stream that acted; with Repeat, that of the first time
+	Version uint64          // of the stream after the command
+	Reply   any             // what the stream's Decide replied; nil with Repeat
+	Repeat  bool            // the key had acted before
+	Stored  []byte          // with Repeat: the stored reply
+	// Refusal is an answer of no that was committed with its evidence.
+	Refusal *domain.Rejection
+}
+
+// Submitter accepts commands. An error is a *domain.Rejection (an answer) or a fault.
+type Submitter interface {
+	Submit(ctx context.Context, e Envelope) (Ack, error)
+}
