@@ -21,6 +21,7 @@ const (
 	CodeAttemptNotFound     Code = "attempt_not_found"
 	CodeLeaseEpochStale     Code = "lease_epoch_stale"
 	CodeLeaseNotLive        Code = "lease_not_live"
+	CodeReportConflicted    Code = "report_conflicted"
 	CodeLeaseStillHeld      Code = "lease_still_held"
 	CodeTierNotAccepted     Code = "tier_not_accepted"
 	CodeNothingToRerun      Code = "nothing_to_rerun"
@@ -62,6 +63,7 @@ func Codes() []struct {
 		{CodeAttemptNotUncertain, "Only an attempt without a known result can be settled by a person."},
 		{CodeAttemptNotFound, "The run has no such attempt."},
 		{CodeLeaseEpochStale, "The caller's lease is not the current one; its report is kept as evidence, not as result."},
+		{CodeReportConflicted, "The attempt has another committed result; the contradicting report is kept as a conflict record."},
 		{CodeLeaseNotLive, "The attempt has no live lease."},
 		{CodeLeaseStillHeld, "The lease has not run out, or its holder might still act."},
 		{CodeTierNotAccepted, "The pool does not accept work of that trust tier."},

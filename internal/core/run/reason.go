@@ -1,0 +1,200 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// ReasonCode is a stable name of why something waits or concluded as it did.
+type ReasonCode string
+
+// Reasons why something waits. Each is ended by what Waits names for it.
+const (
+	ReasonNeedsUnfinished  ReasonCode = "needs_unfinished"
+	ReasonEvaluating       ReasonCode = "evaluating_condition"
+	ReasonRetryBackoff     ReasonCode = "retry_backoff"
+	ReasonEarlierMayAct    ReasonCode = "earlier_attempt_may_act"
+	ReasonWaitingForRunner ReasonCode = "waiting_for_runner"
+	ReasonExecuting        ReasonCode = "executing"
+	ReasonCancelGrace      ReasonCode = "cancel_grace"
+	ReasonTimeoutGrace     ReasonCode = "timeout_grace"
+	ReasonUncertainUntil   ReasonCode = "uncertain_until_abandoned"
+	ReasonUncertainHeld    ReasonCode = "uncertain_held"
+	ReasonLogUnsealed      ReasonCode = "log_unsealed"
+)
+
+// Reasons why something concluded.
+const (
+	ReasonSucceeded         ReasonCode = "succeeded"
+	ReasonConditionFalse    ReasonCode = "condition_false"
+	ReasonDependency        ReasonCode = "dependency_unsuccessful"
+	ReasonCancelRequested   ReasonCode = "cancel_requested"
+	ReasonTimedOut          ReasonCode = "timed_out"
+	ReasonStepFailed        ReasonCode = "step_failed"
+	ReasonFailed            ReasonCode = "failed"
+	ReasonRunnerLost        ReasonCode = "runner_lost"
+	ReasonQueueTimeout      ReasonCode = "queue_timeout"
+	ReasonEvaluationFailed  ReasonCode = "evaluation_failed"
+	ReasonEvaluationTimeout ReasonCode = "evaluation_timeout"
+	ReasonDeclined          ReasonCode = "lease_declined"
+	ReasonNotRetried        ReasonCode = "effectful_not_retried"
+	ReasonSettled           ReasonCode = "settled"
+	ReasonInvalid           ReasonCode = "definition_invalid"
+	ReasonJobsFailed        ReasonCode = "jobs_failed"
+	ReasonJobsDone          ReasonCode = "jobs_done"
+)
+
+// Reason is a stored cause. Which fields are set follows from Code; Sentence writes it
+// for a person.
+type Reason struct {
+	Code       ReasonCode     `json:"code"`
+	Jobs       []int          `json:"jobs,omitempty"` // the jobs that it is about
+	Attempt    int            `json:"attempt,omitempty"`
+	Outcome    domain.Outcome `json:"outcome,omitempty"` // of Jobs[0], or of Attempt
+	Until      time.Time      `json:"until,omitzero"`
+	Step       int            `json:"step,omitempty"` // from 1, as people count
+	ExitCode   int            `json:"exit_code,omitempty"`
+	Expression string         `json:"expression,omitempty"`
+	Actor      *domain.Actor  `json:"actor,omitempty"`
+	Message    string         `json:"message,omitempty"`
+}
+
+// Waits reports whether the code is a reason to wait; otherwise it is one to conclude.
+func (c ReasonCode) Waits() bool {
+	switch c {
+	case ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff, ReasonEarlierMayAct,
+		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
+		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed:
+		return true
+	}
+	return false
+}
+
+// ReasonCodes lists every code, waits first.
+func ReasonCodes() []ReasonCode {
+	return []ReasonCode{
+		ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff, ReasonEarlierMayAct,
+		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
+		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
+		ReasonSucceeded, ReasonConditionFalse, ReasonDependency, ReasonCancelRequested,
+		ReasonTimedOut, ReasonStepFailed, ReasonFailed, ReasonRunnerLost, ReasonQueueTimeout,
+		ReasonEvaluationFailed, ReasonEvaluationTimeout, ReasonDeclined, ReasonNotRetried,
+		ReasonSettled, ReasonInvalid, ReasonJobsFailed, ReasonJobsDone,
+	}
+}
+
+// Sentence says the reason in words. s is the run it belongs to.
+func (s *State) Sentence(r Reason) string {
+	return fmt.Sprintf("%s.", s.sentence(r))
+}
+
+func (s *State) sentence(r Reason) string {
+	if r.Code.Waits() {
+		return s.sentenceOfWait(r)
+	}
+	switch r.Code {
+	case ReasonSucceeded:
+		return "Every step succeeded" + attemptSuffix(r)
+	case ReasonConditionFalse:
+		return "Skipped: its condition is false: " + r.Expression
+	case ReasonDependency:
+		return fmt.Sprintf("Skipped: it depends on %s, which concluded %s", s.jobKeys(r.Jobs), r.Outcome)
+	case ReasonCancelRequested:
+		return "Cancelled on request of " + actorText(r.Actor) + messageSuffix(r)
+	case ReasonTimedOut:
+		return "It ran longer than its timeout allows" + messageSuffix(r)
+	case ReasonStepFailed:
+		return fmt.Sprintf("Step %d failed with exit code %d", r.Step, r.ExitCode) + attemptSuffix(r) + messageSuffix(r)
+	case ReasonFailed:
+		return "It failed" + attemptSuffix(r) + messageSuffix(r)
+	case ReasonRunnerLost:
+		return "Its runner was lost and no result came" + attemptSuffix(r) + messageSuffix(r)
+	case ReasonQueueTimeout:
+		return "No runner took it before its queue timeout" + messageSuffix(r)
+	case ReasonEvaluationFailed:
+		return "Its condition could not be evaluated: " + r.Message
+	case ReasonEvaluationTimeout:
+		return "Its condition was not evaluated in time: " + r.Expression
+	case ReasonDeclined:
+		return "The runner declined the lease" + attemptSuffix(r) + messageSuffix(r)
+	case ReasonNotRetried:
+		return "It failed after a step had started, and may have changed the outside world, so it is not " +
+			"tried again without a person" + attemptSuffix(r) + messageSuffix(r)
+	case ReasonSettled:
+		return fmt.Sprintf("No result came; %s settled it", actorText(r.Actor)) + attemptSuffix(r) + messageSuffix(r)
+	case ReasonInvalid:
+		return "The definition can't be executed" + messageSuffix(r)
+	case ReasonJobsFailed:
+		return "Not successful: " + s.jobKeys(r.Jobs)
+	case ReasonJobsDone:
+		return "No job failed"
+	}
+	return string(r.Code) + messageSuffix(r)
+}
+
+func (s *State) sentenceOfWait(r Reason) string {
+	switch r.Code {
+	case ReasonNeedsUnfinished:
+		return "Waits for " + s.jobKeys(r.Jobs)
+	case ReasonEvaluating:
+		return "Waits for the value of its condition: " + r.Expression
+	case ReasonRetryBackoff:
+		return fmt.Sprintf("Attempt %d ended as %s; the next one waits until %s", r.Attempt, r.Outcome, clock(r.Until))
+	case ReasonEarlierMayAct:
+		return fmt.Sprintf("Attempt %d might still act until %s", r.Attempt, clock(r.Until))
+	case ReasonWaitingForRunner:
+		return "Waits for a runner until " + clock(r.Until)
+	case ReasonExecuting:
+		return fmt.Sprintf("Attempt %d is executing; its report is awaited", r.Attempt)
+	case ReasonCancelGrace:
+		return fmt.Sprintf("%s requested cancellation; attempt %d may tidy up until %s",
+			actorText(r.Actor), r.Attempt, clock(r.Until))
+	case ReasonTimeoutGrace:
+		return fmt.Sprintf("The timeout passed; attempt %d is being stopped and may tidy up until %s",
+			r.Attempt, clock(r.Until))
+	case ReasonUncertainUntil:
+		return fmt.Sprintf("Attempt %d is unreachable and might still act until %s", r.Attempt, clock(r.Until))
+	case ReasonUncertainHeld:
+		return fmt.Sprintf("Attempt %d was lost while it may have changed the outside world; "+
+			"look at the target, then settle it", r.Attempt)
+	case ReasonLogUnsealed:
+		return fmt.Sprintf("The log of attempt %d is not sealed yet", r.Attempt)
+	}
+	return string(r.Code)
+}
+
+func (s *State) jobKeys(jobs []int) string {
+	var keys []string
+	for _, j := range jobs {
+		if j >= 0 && j < len(s.Request.Skeleton) {
+			keys = append(keys, s.Request.Skeleton[j].Key)
+		}
+	}
+	return strings.Join(keys, ", ")
+}
+
+func attemptSuffix(r Reason) string {
+	if r.Attempt == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (attempt %d)", r.Attempt)
+}
+
+func messageSuffix(r Reason) string {
+	if r.Message == "" {
+		return ""
+	}
+	return ": " + strings.TrimSuffix(r.Message, ".")
+}
+
+func actorText(a *domain.Actor) string {
+	if a == nil || *a == (domain.Actor{}) {
+		return "somebody"
+	}
+	return a.Kind + " " + a.ID
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
