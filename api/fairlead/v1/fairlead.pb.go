@@ -2955,8 +2955,8 @@ func (x *FollowLogRequest) GetOneStep() bool {
 type FollowLogResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Sealed        bool                   `protobuf:"varint,3,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // of data's first byte; resume at offset + len(data)
+	Sealed        bool                   `protobuf:"varint,3,opt,name=sealed,proto3" json:"sealed,omitempty"` // the log ends here
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4488,7 +4488,8 @@ func (x *Partition) GetProblem() string {
 	return ""
 }
 
-// ErrorInfo travels as an error detail with every refusal.
+// ErrorInfo travels as an error detail with every refusal, and is the whole body of a
+// refusal on the REST paths.
 type ErrorInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // domain.Code
@@ -4496,6 +4497,7 @@ type ErrorInfo struct {
 	Request       string                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
 	Diagnostics   []*Diagnostic          `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	Choices       []string               `protobuf:"bytes,5,rep,name=choices,proto3" json:"choices,omitempty"`
+	Message       string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"` // one sentence for a person
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4563,6 +4565,13 @@ func (x *ErrorInfo) GetChoices() []string {
 		return x.Choices
 	}
 	return nil
+}
+
+func (x *ErrorInfo) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 var File_fairlead_v1_fairlead_proto protoreflect.FileDescriptor
@@ -4950,29 +4959,30 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bposition\x18\x04 \x01(\x04R\bposition\x12\x18\n" +
-	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xa4\x01\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xbe\x01\n" +
 	"\tErrorInfo\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
 	"\arequest\x18\x03 \x01(\tR\arequest\x129\n" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x17.fairlead.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
-	"\achoices\x18\x05 \x03(\tR\achoices2\xcd\a\n" +
+	"\achoices\x18\x05 \x03(\tR\achoices\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage2\xd0\a\n" +
 	"\n" +
 	"RunService\x12c\n" +
 	"\tCreateRun\x12\x1d.fairlead.v1.CreateRunRequest\x1a\x1e.fairlead.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/runs\x12`\n" +
 	"\bListRuns\x12\x1c.fairlead.v1.ListRunsRequest\x1a\x1d.fairlead.v1.ListRunsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/api/v1/runs\x90\x02\x01\x12`\n" +
-	"\x06GetRun\x12\x1a.fairlead.v1.GetRunRequest\x1a\x1b.fairlead.v1.GetRunResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/runs/{run}\x90\x02\x01\x12I\n" +
-	"\bWatchRun\x12\x1c.fairlead.v1.WatchRunRequest\x1a\x1b.fairlead.v1.GetRunResponse\"\x000\x01\x12v\n" +
+	"\x06GetRun\x12\x1a.fairlead.v1.GetRunRequest\x1a\x1b.fairlead.v1.GetRunResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/runs/{run}\x90\x02\x01\x12L\n" +
+	"\bWatchRun\x12\x1c.fairlead.v1.WatchRunRequest\x1a\x1b.fairlead.v1.GetRunResponse\"\x03\x90\x02\x010\x01\x12v\n" +
 	"\tCancelRun\x12\x1d.fairlead.v1.CancelRunRequest\x1a\x1e.fairlead.v1.CancelRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/runs/{run}/cancellation\x12m\n" +
 	"\bRerunRun\x12\x1c.fairlead.v1.RerunRunRequest\x1a\x1d.fairlead.v1.RerunRunResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/v1/runs/{run}/rounds\x12o\n" +
 	"\bRetryJob\x12\x1c.fairlead.v1.RetryJobRequest\x1a\x1d.fairlead.v1.RetryJobResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/jobs/{job}/attempts\x12\x8c\x01\n" +
 	"\rSettleAttempt\x12!.fairlead.v1.SettleAttemptRequest\x1a\".fairlead.v1.SettleAttemptResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/attempts/{attempt}/reconciliation\x12d\n" +
-	"\x06WhyRun\x12\x1a.fairlead.v1.WhyRunRequest\x1a\x1b.fairlead.v1.WhyRunResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/runs/{run}/why\x90\x02\x012\xcf\x02\n" +
+	"\x06WhyRun\x12\x1a.fairlead.v1.WhyRunRequest\x1a\x1b.fairlead.v1.WhyRunResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/runs/{run}/why\x90\x02\x012\xd2\x02\n" +
 	"\n" +
 	"LogService\x12w\n" +
 	"\tReadLines\x12\x1d.fairlead.v1.ReadLinesRequest\x1a\x1e.fairlead.v1.ReadLinesResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/attempts/{attempt}/lines\x90\x02\x01\x12x\n" +
-	"\tSearchLog\x12\x1d.fairlead.v1.SearchLogRequest\x1a\x1e.fairlead.v1.SearchLogResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/attempts/{attempt}/search\x90\x02\x01\x12N\n" +
-	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x000\x012\x9b\x04\n" +
+	"\tSearchLog\x12\x1d.fairlead.v1.SearchLogRequest\x1a\x1e.fairlead.v1.SearchLogResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/attempts/{attempt}/search\x90\x02\x01\x12Q\n" +
+	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\x9b\x04\n" +
 	"\x11RepositoryService\x12w\n" +
 	"\rAddRepository\x12!.fairlead.v1.AddRepositoryRequest\x1a\".fairlead.v1.AddRepositoryResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/repositories\x12\x80\x01\n" +
 	"\x10ListRepositories\x12$.fairlead.v1.ListRepositoriesRequest\x1a%.fairlead.v1.ListRepositoriesResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/repositories\x90\x02\x01\x12\x84\x01\n" +

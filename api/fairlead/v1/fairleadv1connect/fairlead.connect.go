@@ -113,9 +113,10 @@ var (
 	})
 	runServiceWatchRunSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
-			StreamType: connect.StreamTypeServer,
-			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("RunService").Methods().ByName("WatchRun"),
-			Procedure:  RunServiceWatchRunProcedure,
+			StreamType:       connect.StreamTypeServer,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RunService").Methods().ByName("WatchRun"),
+			Procedure:        RunServiceWatchRunProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
 	runServiceCancelRunSpec = sync.OnceValue(func() connect.Spec {
@@ -497,9 +498,10 @@ var (
 	})
 	logServiceFollowLogSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
-			StreamType: connect.StreamTypeServer,
-			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("LogService").Methods().ByName("FollowLog"),
-			Procedure:  LogServiceFollowLogProcedure,
+			StreamType:       connect.StreamTypeServer,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("LogService").Methods().ByName("FollowLog"),
+			Procedure:        LogServiceFollowLogProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
 )
@@ -510,7 +512,8 @@ type LogServiceClient interface {
 	// /api/v1/attempts/{attempt}/log, live ones at /api/v1/attempts/{attempt}/log/events.
 	ReadLines(context.Context, *v1.ReadLinesRequest) (*v1.ReadLinesResponse, error)
 	SearchLog(context.Context, *v1.SearchLogRequest) (*v1.SearchLogResponse, error)
-	// FollowLog streams raw bytes from an offset until the log is sealed.
+	// FollowLog streams raw bytes from an offset until the log is sealed. The last message
+	// has sealed set; a stream that ends without it was cut and may be resumed.
 	FollowLog(context.Context, *v1.FollowLogRequest) (LogServiceFollowLogClientStream, error)
 }
 
@@ -546,7 +549,8 @@ type LogServiceHandler interface {
 	// /api/v1/attempts/{attempt}/log, live ones at /api/v1/attempts/{attempt}/log/events.
 	ReadLines(context.Context, *v1.ReadLinesRequest) (*v1.ReadLinesResponse, error)
 	SearchLog(context.Context, *v1.SearchLogRequest) (*v1.SearchLogResponse, error)
-	// FollowLog streams raw bytes from an offset until the log is sealed.
+	// FollowLog streams raw bytes from an offset until the log is sealed. The last message
+	// has sealed set; a stream that ends without it was cut and may be resumed.
 	FollowLog(context.Context, *v1.FollowLogRequest, LogServiceFollowLogServerStream) error
 }
 

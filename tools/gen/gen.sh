@@ -1,0 +1,81 @@
+#!/bin/sh
+# gen.sh          regenerate everything that is made from api/**/*.proto
+# gen.sh --check  the same into a scratch folder, and fail when the result differs
+# gen.sh --lint   lint the contract, and compare it with $BASE (default HEAD)
+#
+# What is made: Go types and Connect bindings beside the .proto files, and the frozen
+# OpenAPI document api/openapi.json. Generators are pinned: Go plugins in tools/go.mod,
+# buf and the google/api contracts in package-lock.json. They are installed into a cache
+# outside the repository, so a clean clone builds without any of this.
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$root/tools/gen
+mode=${1:-write}
+cache=${FAIRLEAD_TOOLS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fairlead-tools}
+
+lock=$(cat "$here/package.json" "$here/package-lock.json" | sha256sum | cut -c1-16)
+npm=$cache/npm-$lock
+if [ ! -e "$npm/complete" ]; then
+	mkdir -p "$npm"
+	cp "$here/package.json" "$here/package-lock.json" "$npm/"
+	(cd "$npm" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+	touch "$npm/complete"
+fi
+buf=$npm/node_modules/.bin/buf
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+
+# The plugins, built once per version of tools/go.mod.
+bin=$cache/bin-$(cat "$root/tools/go.mod" "$root/tools/go.sum" | sha256sum | cut -c1-16)
+for plugin in google.golang.org/protobuf/cmd/protoc-gen-go \
+	connectrpc.com/connect/v2/cmd/protoc-gen-connect-go \
+	github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3; do
+	[ -x "$bin/$(basename "$plugin")" ] || (cd "$root/tools" && go build -o "$bin/" "$plugin")
+done
+PATH=$bin:$PATH
+
+# workspace DIR SOURCE: lay out the contract in SOURCE/fairlead and its imports for buf.
+workspace() {
+	mkdir -p "$1/src" "$1/deps/google/api"
+	(cd "$2" && find fairlead -name '*.proto' | while read -r file; do
+		mkdir -p "$1/src/$(dirname "$file")"
+		cp "$file" "$1/src/$file"
+	done)
+	for file in annotations http; do
+		cp "$npm/node_modules/google-proto-files/google/api/$file.proto" "$1/deps/google/api/"
+	done
+	sed 's|  - path: \.|  - path: src\n  - path: deps|' "$root/api/buf.yaml" >"$1/buf.yaml"
+}
+
+workspace "$work/now" "$root/api"
+
+if [ "$mode" = --lint ]; then
+	(cd "$work/now" && "$buf" lint --path src/fairlead)
+	mkdir -p "$work/tree"
+	git -C "$root" archive "${BASE:-HEAD}" api/fairlead | tar -x -C "$work/tree"
+	workspace "$work/base" "$work/tree/api"
+	for side in base now; do
+		(cd "$work/$side" && "$buf" build --path src/fairlead -o "$work/$side.binpb")
+	done
+	(cd "$work/now" && "$buf" breaking "$work/now.binpb" --exclude-imports --against "$work/base.binpb")
+	exit 0
+fi
+
+(cd "$work/now" &&
+	"$buf" generate --template "$root/api/buf.gen.yaml" --path src/fairlead &&
+	"$buf" generate --template "$root/api/buf.openapi.yaml" --path src/fairlead/v1)
+(cd "$root/tools" && go run ./gen/openapi "$work/now/openapi") >"$work/now/openapi.json"
+
+if [ "$mode" = --check ]; then
+	status=0
+	for file in $(cd "$work/now/out" && find . -type f); do
+		diff -u "$root/api/$file" "$work/now/out/$file" || status=1
+	done
+	diff -u "$root/api/openapi.json" "$work/now/openapi.json" || status=1
+	[ $status = 0 ] || echo 'generated files differ from the contract: run tools/gen/gen.sh' >&2
+	exit $status
+fi
+cp -R "$work/now/out/." "$root/api/"
+cp "$work/now/openapi.json" "$root/api/openapi.json"
