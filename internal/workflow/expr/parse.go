@@ -1,0 +1,332 @@
+package expr
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Expr is a parsed expression. It is immutable and may be shared.
+type Expr struct {
+	text string
+	root node
+}
+
+// Text is the text that was parsed.
+func (e *Expr) Text() string { return e.text }
+
+// Parse reads one expression, without ${{ and }} around it. The error is an *Error.
+//
+// Trust: text may come from anybody; length and depth are bounded.
+func Parse(text string) (*Expr, error) {
+	e, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func parse(text string) (*Expr, *Error) {
+	if count := utf8.RuneCountInString(text); count > LengthMax {
+		return nil, fail(CodeTooLong, Span{0, len(text)},
+			"the expression has %d characters; at most %d are allowed", count, LengthMax)
+	}
+	p := &parser{lex: lexer{text: text, operand: true}}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if p.tok.kind == tokenEnd {
+		return nil, fail(CodeSyntax, Span{0, len(text)}, "the expression is empty")
+	}
+	root, err := p.binary(1)
+	if err != nil {
+		return nil, err
+	}
+	if p.tok.kind != tokenEnd {
+		return nil, p.unexpected("after the end of the expression")
+	}
+	return &Expr{text: text, root: root}, nil
+}
+
+// parser is a precedence-climbing parser with one token of lookahead.
+type parser struct {
+	lex lexer
+	tok token
+}
+
+func (p *parser) advance() *Error {
+	t, err := p.lex.next()
+	p.tok = t
+	return err
+}
+
+func (p *parser) unexpected(where string) *Error {
+	if p.tok.kind == tokenEnd {
+		return fail(CodeSyntax, p.tok.span, "the expression ends too early, %s", where)
+	}
+	raw := p.lex.text[p.tok.span.Start:p.tok.span.End]
+	return fail(CodeSyntax, p.tok.span, "unexpected %q %s", short(raw), where)
+}
+
+func (p *parser) expect(punct, where string) *Error {
+	if !p.tok.is(punct) {
+		err := p.unexpected(where)
+		err.Message += ", expected " + punct
+		return err
+	}
+	return p.advance()
+}
+
+// made computes the base of a node and refuses one that is too deep.
+func made(at Span, below ...node) (base, *Error) {
+	levels := 0
+	for _, n := range below {
+		levels = max(levels, n.depth())
+	}
+	if levels++; levels > DepthMax {
+		return base{}, fail(CodeTooDeep, at, "the expression nests deeper than %d levels", DepthMax)
+	}
+	return base{at, levels}, nil
+}
+
+// precedence of a binary operator; 0 is none.
+func precedence(t token) int {
+	if t.kind != tokenPunct {
+		return 0
+	}
+	switch t.text {
+	case "||":
+		return 1
+	case "&&":
+		return 2
+	case "==", "!=":
+		return 3
+	case "<", "<=", ">", ">=":
+		return 4
+	}
+	return 0
+}
+
+// binary reads operands joined by operators of at least that precedence.
+func (p *parser) binary(least int) (node, *Error) {
+	left, err := p.unary()
+	for err == nil {
+		level := precedence(p.tok)
+		if level < least || level == 0 {
+			return left, nil
+		}
+		if level <= 2 {
+			left, err = p.chain(left, level)
+		} else {
+			left, err = p.compare(left, level)
+		}
+	}
+	return nil, err
+}
+
+// chain reads the rest of a chain of one logical operator, as one node.
+func (p *parser) chain(first node, level int) (node, *Error) {
+	operands := []node{first}
+	for op := p.tok.text; p.tok.is(op); {
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+		operand, err := p.binary(level + 1)
+		if err != nil {
+			return nil, err
+		}
+		operands = append(operands, operand)
+	}
+	at := Span{first.span().Start, operands[len(operands)-1].span().End}
+	b, err := made(at, operands...)
+	if err != nil {
+		return nil, err
+	}
+	return &logicNode{base: b, and: level == 2, operands: operands}, nil
+}
+
+func (p *parser) compare(left node, level int) (node, *Error) {
+	op := p.tok.text
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	right, err := p.binary(level + 1)
+	if err != nil {
+		return nil, err
+	}
+	b, err := made(Span{left.span().Start, right.span().End}, left, right)
+	if err != nil {
+		return nil, err
+	}
+	return &compareNode{base: b, op: op, left: left, right: right}, nil
+}
+
+func (p *parser) unary() (node, *Error) {
+	if !p.tok.is("!") {
+		return p.postfix()
+	}
+	start := p.tok.span.Start
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	operand, err := p.unary()
+	if err != nil {
+		return nil, err
+	}
+	b, err := made(Span{start, operand.span().End}, operand)
+	if err != nil {
+		return nil, err
+	}
+	return &notNode{base: b, operand: operand}, nil
+}
+
+// postfix reads an operand and the properties and indexes after it. A literal has none.
+func (p *parser) postfix() (node, *Error) {
+	n, err := p.operand()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := n.(*literalNode); ok {
+		return n, nil
+	}
+	for p.tok.is(".") || p.tok.is("[") {
+		var key node
+		var end int
+		if p.tok.is(".") {
+			key, end, err = p.property()
+		} else {
+			key, end, err = p.bracket()
+		}
+		if err != nil {
+			return nil, err
+		}
+		below := []node{n}
+		if key != nil {
+			below = append(below, key)
+		}
+		b, err := made(Span{n.span().Start, end}, below...)
+		if err != nil {
+			return nil, err
+		}
+		n = &indexNode{base: b, left: n, key: key}
+	}
+	return n, nil
+}
+
+// property reads ".name" or ".*"; the key of the wildcard is nil.
+func (p *parser) property() (key node, end int, err *Error) {
+	if err := p.advance(); err != nil {
+		return nil, 0, err
+	}
+	t := p.tok
+	switch {
+	case t.is("*"):
+	case t.kind == tokenWord:
+		key = &literalNode{base: base{t.span, 1}, value: String(t.text)}
+	default:
+		return nil, 0, p.unexpected("where the name of a property should be")
+	}
+	return key, t.span.End, p.advance()
+}
+
+func (p *parser) bracket() (key node, end int, err *Error) {
+	if err := p.advance(); err != nil {
+		return nil, 0, err
+	}
+	if p.tok.is("*") {
+		err = p.advance()
+	} else {
+		key, err = p.binary(1)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	end = p.tok.span.End
+	return key, end, p.expect("]", "in an index")
+}
+
+func (p *parser) operand() (node, *Error) {
+	t := p.tok
+	switch {
+	case t.is("("):
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+		inner, err := p.binary(1)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.expect(")", "in parentheses"); err != nil {
+			return nil, err
+		}
+		return inner, nil
+	case t.kind == tokenString:
+		return p.literal(String(t.text))
+	case t.kind == tokenNumber:
+		return p.literal(Number(t.num))
+	case t.kind == tokenWord:
+		return p.word()
+	}
+	return nil, p.unexpected("where a value should be")
+}
+
+func (p *parser) literal(v Value) (node, *Error) {
+	n := &literalNode{base: base{p.tok.span, 1}, value: v}
+	return n, p.advance()
+}
+
+// word reads null, true, false, a context, or a call.
+func (p *parser) word() (node, *Error) {
+	switch p.tok.text {
+	case "null":
+		return p.literal(Null())
+	case "true":
+		return p.literal(Bool(true))
+	case "false":
+		return p.literal(Bool(false))
+	}
+	t := p.tok
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if p.tok.is("(") {
+		return p.call(t)
+	}
+	return &contextNode{base: base{t.span, 1}, name: strings.ToLower(t.text)}, nil
+}
+
+func (p *parser) call(name token) (node, *Error) {
+	fn := lookup(name.text)
+	if fn == nil {
+		err := fail(CodeUnknownFunction, name.span, "there is no function %q", short(name.text))
+		err.Hint = "functions are " + strings.Join(FunctionNames(), ", ")
+		return nil, err
+	}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	var args []node
+	for !p.tok.is(")") {
+		if len(args) > 0 {
+			if err := p.expect(",", "in the arguments of "+fn.name); err != nil {
+				return nil, err
+			}
+		}
+		arg, err := p.binary(1)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, arg)
+	}
+	at := Span{name.span.Start, p.tok.span.End}
+	if err := p.advance(); err != nil {
+		return nil, err
+	}
+	if len(args) < fn.argsMin || len(args) > fn.argsMax {
+		return nil, fail(CodeArgumentCount, at, "%s takes %s, not %d", fn.name, fn.arity(), len(args))
+	}
+	b, err := made(at, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &callNode{base: b, fn: fn, nameAt: name.span, args: args}, nil
+}
