@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// JumpLimit is how far the wall clock may differ from elapsed monotonic time before the
+// difference counts as a jump and not as drift.
+const JumpLimit = 10 * time.Second
+
+// Clock gives the engine's time: the wall clock, but never going back, and with jumps
+// noticed. After a jump leases get fresh grace instead of expiring all at once.
+type Clock struct {
+	mu   sync.Mutex
+	wall func() time.Time
+	mono func() time.Duration
+	last time.Time     // the latest time given out
+	at   time.Duration // monotonic reading when last was given out
+	jump time.Time     // engine time of the latest jump
+}
+
+// NewClock reads the machine's clocks.
+func NewClock() *Clock {
+	start := time.Now()
+	return newClock(func() time.Time { return time.Now().Round(0) }, func() time.Duration { return time.Since(start) })
+}
+
+func newClock(wall func() time.Time, mono func() time.Duration) *Clock {
+	return &Clock{wall: wall, mono: mono, last: wall(), at: mono()}
+}
+
+// Now gives the engine's time in UTC with microseconds, and whether a jump of the wall
+// clock was noticed by this call. After a jump backwards time goes on by the monotonic
+// clock until the wall clock has caught up, so no timer stalls.
+func (c *Clock) Now() (now time.Time, jumped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wall, mono := c.wall(), c.mono()
+	expected := c.last.Add(mono - c.at)
+	now = wall
+	switch drift := wall.Sub(expected); {
+	case drift > JumpLimit:
+		jumped = true
+	case drift < -JumpLimit:
+		now = expected
+	}
+	if now.Before(c.last) {
+		now = c.last
+	}
+	c.last, c.at = now, mono
+	if jumped {
+		c.jump = now
+	}
+	return now.UTC().Truncate(time.Microsecond), jumped
+}

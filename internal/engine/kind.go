@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// Decision is what a stream's Decide answers when it does not reject.
+type Decision struct {
+	Events  []any
+	Reply   any
+	Refusal *domain.Rejection
+}
+
+// Place says where a stream's state stands; projections need it.
+type Place struct {
+	Partition domain.PartitionID
+	Tenant    domain.TenantID
+	Stream    domain.StreamID
+	Version   uint64
+	At        time.Time
+}
+
+// Rows are the list rows that commit with a stream's events.
+type Rows struct {
+	Runs         []store.RunRow
+	Repositories []store.RepositoryRow
+	Runners      []store.RunnerRow
+}
+
+// Kind teaches the engine one kind of stream: the four functions of the core, the codec
+// and the inline projection. All functions are pure.
+type Kind struct {
+	Name     string
+	Encoding uint32 // of checkpoints; older ones are dropped
+
+	New      func() any
+	Decide   func(state, command any, now time.Time) (Decision, *domain.Rejection)
+	Evolve   func(state, event any)
+	NextWake func(state any) (time.Time, bool)
+	Check    func(state any) error
+	Live     func(state any) bool // is there anything still to happen?
+
+	EncodeEvents func(events []any) ([]byte, error)
+	DecodeEvents func(data []byte) ([]any, error)
+	EncodeState  func(state any) ([]byte, error)
+	DecodeState  func(data []byte) (any, error)
+
+	Wake func(cause domain.Cause) any // the command that says: look at the clock
+	Rows func(state any, at Place) Rows
+}
+
+// Typed is a kind in the types of its core package; Erase makes the engine's form of it.
+type Typed[S, C, E any] struct {
+	Name         string
+	Encoding     uint32
+	New          func() *S
+	Decide       func(s *S, c C, now time.Time) ([]E, any, *domain.Rejection, *domain.Rejection)
+	Evolve       func(s *S, e E)
+	NextWake     func(s *S) (time.Time, bool)
+	Check        func(s *S) error
+	Live         func(s *S) bool
+	EncodeEvents func([]E) ([]byte, error)
+	DecodeEvents func([]byte) ([]E, error)
+	EncodeState  func(*S) ([]byte, error)
+	DecodeState  func([]byte) (*S, error)
+	Wake         func(cause domain.Cause) C
+	Rows         func(s *S, at Place) Rows
+}
+
+// Erase turns the typed kind into the engine's form. Decide answers events, reply,
+// refusal, rejection in that order.
+func (t Typed[S, C, E]) Erase() *Kind {
+	return &Kind{
+		Name: t.Name, Encoding: t.Encoding,
+		New: func() any { return t.New() },
+		Decide: func(state, command any, now time.Time) (Decision, *domain.Rejection) {
+			c, ok := command.(C)
+			if !ok {
+				panic(fmt.Sprintf("stream kind %s got a command of type %T", t.Name, command))
+			}
+			events, reply, refusal, rejection := t.Decide(state.(*S), c, now)
+			return Decision{Events: widen(events), Reply: reply, Refusal: refusal}, rejection
+		},
+		Evolve:       func(state, event any) { t.Evolve(state.(*S), event.(E)) },
+		NextWake:     func(state any) (time.Time, bool) { return t.NextWake(state.(*S)) },
+		Check:        func(state any) error { return t.Check(state.(*S)) },
+		Live:         func(state any) bool { return t.Live(state.(*S)) },
+		EncodeEvents: func(events []any) ([]byte, error) { return t.EncodeEvents(narrow[E](events)) },
+		DecodeEvents: func(data []byte) ([]any, error) {
+			events, err := t.DecodeEvents(data)
+			return widen(events), err
+		},
+		EncodeState: func(state any) ([]byte, error) { return t.EncodeState(state.(*S)) },
+		DecodeState: func(data []byte) (any, error) { return t.DecodeState(data) },
+		Wake:        func(cause domain.Cause) any { return t.Wake(cause) },
+		Rows: func(state any, at Place) Rows {
+			if t.Rows == nil {
+				return Rows{}
+			}
+			return t.Rows(state.(*S), at)
+		},
+	}
+}
+
+func widen[E any](events []E) []any {
+	if len(events) == 0 {
+		return nil
+	}
+	out := make([]any, len(events))
+	for i, e := range events {
+		out[i] = e
+	}
+	return out
+}
+
+func narrow[E any](events []any) []E {
+	out := make([]E, len(events))
+	for i, e := range events {
+		out[i] = e.(E)
+	}
+	return out
+}
+
+// rebuild makes a stream's state from its history. A checkpoint that can't be read is
+// ignored by the caller loading without it.
+func (k *Kind) rebuild(h store.History) (any, uint64, error) {
+	state, version := k.New(), uint64(0)
+	if h.Checkpoint != nil {
+		saved, err := k.DecodeState(h.Checkpoint.State)
+		if err != nil {
+			return nil, 0, fmt.Errorf("decode checkpoint %s: %w", h.Head.Stream, err)
+		}
+		state, version = saved, h.Checkpoint.Version
+	}
+	for i := range h.Rows {
+		row := &h.Rows[i]
+		events, err := k.DecodeEvents(row.Events)
+		if err != nil {
+			return nil, 0, fmt.Errorf("decode events %s at version %d: %w", row.Stream, row.Version, err)
+		}
+		if version+uint64(len(events)) != row.Version {
+			return nil, 0, fmt.Errorf("read stream %s: version %d follows %d with %d events",
+				row.Stream, row.Version, version, len(events))
+		}
+		for _, e := range events {
+			k.Evolve(state, e)
+		}
+		version = row.Version
+	}
+	return state, version, nil
+}

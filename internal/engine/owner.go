@@ -1,0 +1,408 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// streamKey names a stream within a partition.
+type streamKey struct {
+	tenant domain.TenantID
+	id     domain.StreamID
+}
+
+func (k streamKey) less(other streamKey) bool {
+	if k.tenant != other.tenant {
+		return k.tenant < other.tenant
+	}
+	return k.id < other.id
+}
+
+// stream is a cached stream. Its state may be ahead of the store while a batch is in
+// flight, so nothing outside the owner ever sees it.
+type stream struct {
+	key     streamKey
+	kind    *Kind
+	state   any
+	version uint64
+	saved   uint64 // version of the last checkpoint
+	stored  bool   // has at least one committed row
+	wake    time.Time
+	live    bool
+}
+
+// item is a submitted command until it is answered.
+type item struct {
+	env     Envelope
+	answer  func(Ack, error)
+	waits   int        // lookups still missing before it can be decided
+	earlier *store.Key // what the key did before, if anything
+	fault   error      // a lookup failed
+	timer   bool       // a Wake: nobody waits for the answer
+	sweep   func(any)  // not a command: look at the committed state
+}
+
+// Inputs of the step function.
+type (
+	inSubmit struct{ item *item }
+	inLoaded struct {
+		key    streamKey
+		stream *stream
+		err    error
+	}
+	inKey struct {
+		item  *item
+		found *store.Key
+		err   error
+	}
+	inCounter struct {
+		tenant domain.TenantID
+		name   string
+		value  uint64
+		err    error
+	}
+	inAppended   struct{ err error }
+	inReacquired struct {
+		own     store.Ownership
+		arrived bool // the batch in doubt is there
+		err     error
+	}
+	inTick   struct{}
+	inJump   struct{ hold time.Duration }
+	inCursor struct {
+		reactor string
+		at      store.Position
+	}
+	inCursors struct{} // commit moved cursors even if nothing else does
+	inStop    struct{ reason *domain.Rejection }
+	inSweep   struct{ limit int }
+)
+
+// Effects that the driver carries out.
+type (
+	effLoad    struct{ key streamKey }
+	effKey     struct{ item *item }
+	effCounter struct {
+		tenant domain.TenantID
+		name   string
+	}
+	effAppend    struct{ batch store.Batch }
+	effReacquire struct{ batch store.Batch } // settle an append whose outcome is unknown
+	effAnswer    struct {
+		item *item
+		ack  Ack
+		err  error
+	}
+	effCommitted struct{ rows []Committed }
+	effLoaded    struct{ live Live }
+	effProblem   struct {
+		stream domain.StreamID
+		text   string
+	}
+	effFatal struct{ err error }
+	effReady struct{} // every stream that was live at take-over is loaded
+	effLost  struct{}
+)
+
+// Limits of a batch: above them the rest waits for the next one, so that one transaction
+// stays short whatever the load is.
+const (
+	batchItems       = 2000
+	batchEvents      = 8000
+	checkpointEvents = 256 // events after which a stream's state is saved with the batch
+)
+
+// owner is the step function of one partition. It does no I/O: step and flush take
+// inputs and time, and return effects.
+type owner struct {
+	partition domain.PartitionID
+	epoch     uint64
+	position  store.Position
+	digest    domain.Digest
+	kinds     map[string]*Kind
+	paranoid  bool // check every state after every event
+
+	streams  map[streamKey]*stream
+	loading  map[streamKey][]*item
+	counting map[string][]*item
+	counters map[string]uint64
+	sick     map[streamKey]string // quarantined: a broken invariant
+	recent   recentKeys
+	timers   *timers
+	hold     time.Time // no Wake before: a clock jump or a take-over gave grace
+	ready    []*item
+	cursors  map[string]store.Position
+	moved    map[string]store.Position // cursors not yet committed
+	lagging  bool                      // cursors are due: they may make a batch of their own
+	flying   *batch
+	initial  map[streamKey]bool // live at take-over, not loaded yet
+	stopped  *domain.Rejection
+	swept    streamKey
+}
+
+func newOwner(own store.Ownership, kinds map[string]*Kind, paranoid bool) *owner {
+	return &owner{
+		partition: own.Partition, epoch: own.Epoch, position: own.Position, digest: own.Digest,
+		kinds: kinds, paranoid: paranoid,
+		streams: map[streamKey]*stream{}, loading: map[streamKey][]*item{},
+		counting: map[string][]*item{}, counters: map[string]uint64{},
+		sick: map[streamKey]string{}, recent: newRecentKeys(), timers: newTimers(),
+		cursors: map[string]store.Position{}, moved: map[string]store.Position{},
+	}
+}
+
+// step takes one input. Time comes with it; the same inputs give the same effects.
+func (o *owner) step(in any, now time.Time) []any {
+	switch in := in.(type) {
+	case inSubmit:
+		return o.submit(in.item)
+	case inLoaded:
+		return o.loaded(in)
+	case inKey:
+		in.item.earlier = in.found
+		return o.arrived(in.item, in.err)
+	case inCounter:
+		return o.counted(in)
+	case inAppended:
+		return o.appended(in.err)
+	case inReacquired:
+		return o.reacquired(in)
+	case inTick:
+		return o.tick(now)
+	case inJump:
+		o.hold = now.Add(in.hold)
+	case inCursor:
+		if in.at > o.cursors[in.reactor] {
+			o.cursors[in.reactor], o.moved[in.reactor] = in.at, in.at
+		}
+	case inCursors:
+		o.lagging = true
+	case inStop:
+		return o.stop(in.reason)
+	case inSweep:
+		return o.sweep(in.limit)
+	default:
+		panic(fmt.Sprintf("owner of %s got an input of type %T", o.partition, in))
+	}
+	return nil
+}
+
+// submit takes a command in and asks for whatever must be known before it is decided.
+func (o *owner) submit(it *item) (effects []any) {
+	if o.stopped != nil {
+		return []any{effAnswer{item: it, err: o.stopped}}
+	}
+	kind := o.kinds[it.env.Stream.Kind()]
+	if kind == nil {
+		return []any{effAnswer{item: it, err: fmt.Errorf("submit to %s: no such kind of stream", it.env.Stream)}}
+	}
+	key := streamKey{it.env.Tenant, it.env.Stream}
+	if o.streams[key] == nil {
+		it.waits++
+		if o.loading[key] == nil {
+			effects = append(effects, effLoad{key})
+		}
+		o.loading[key] = append(o.loading[key], it)
+	}
+	if it.env.Key != nil {
+		if earlier, ok := o.recent.find(it.env.Tenant, *it.env.Key); ok {
+			it.earlier = earlier
+		} else {
+			it.waits++
+			effects = append(effects, effKey{it})
+		}
+	}
+	if name := it.env.Counter; name != "" {
+		id := counterID(it.env.Tenant, name)
+		if _, known := o.counters[id]; !known {
+			it.waits++
+			if o.counting[id] == nil {
+				effects = append(effects, effCounter{it.env.Tenant, name})
+			}
+			o.counting[id] = append(o.counting[id], it)
+		}
+	}
+	if it.waits == 0 {
+		o.ready = append(o.ready, it)
+	}
+	return effects
+}
+
+func counterID(tenant domain.TenantID, name string) string { return string(tenant) + "\x00" + name }
+
+// arrived notes that one lookup of an item is done.
+func (o *owner) arrived(it *item, err error) []any {
+	if err != nil && it.fault == nil {
+		it.fault = err
+	}
+	it.waits--
+	if it.waits > 0 {
+		return nil
+	}
+	if it.fault != nil {
+		return []any{effAnswer{item: it, err: it.fault}}
+	}
+	o.ready = append(o.ready, it)
+	return nil
+}
+
+// loaded puts a stream into the cache and wakes everything that waited for it.
+func (o *owner) loaded(in inLoaded) (effects []any) {
+	waiting := o.loading[in.key]
+	delete(o.loading, in.key)
+	if in.err == nil && o.streams[in.key] == nil {
+		effects = append(effects, o.adopt(in.stream)...)
+	}
+	for _, it := range waiting {
+		effects = append(effects, o.arrived(it, in.err)...)
+	}
+	if in.err != nil && o.initial[in.key] {
+		// It must come: nothing else would look after what waits in it.
+		o.loading[in.key] = []*item{}
+		return append(effects, effLoad{in.key})
+	}
+	return append(effects, o.begun(in.key)...)
+}
+
+// begin notes what was live at take-over; begun says when all of it is loaded.
+func (o *owner) begin(heads []store.Head) (effects []any) {
+	o.initial = map[streamKey]bool{}
+	for _, h := range heads {
+		key := streamKey{h.Tenant, h.Stream}
+		o.initial[key] = true
+		o.loading[key] = []*item{}
+		effects = append(effects, effLoad{key})
+	}
+	if len(heads) == 0 {
+		effects = append(effects, effReady{})
+	}
+	return effects
+}
+
+func (o *owner) begun(key streamKey) []any {
+	if !o.initial[key] {
+		return nil
+	}
+	delete(o.initial, key)
+	if len(o.initial) > 0 {
+		return nil
+	}
+	return []any{effReady{}}
+}
+
+// adopt takes a loaded stream into the cache, checks it and arms its timer.
+func (o *owner) adopt(s *stream) (effects []any) {
+	if s.version > 0 {
+		if err := s.kind.Check(s.state); err != nil {
+			o.sick[s.key] = err.Error()
+			return []any{effProblem{s.key.id, err.Error()}}
+		}
+	}
+	o.streams[s.key] = s
+	if s.version > 0 && s.kind.Live(s.state) {
+		s.live = true
+		if at, ok := s.kind.NextWake(s.state); ok {
+			s.wake = at
+			o.timers.set(s.key, at)
+		}
+		effects = append(effects, effLoaded{o.live(s)})
+	}
+	return effects
+}
+
+// live is what observers see of a live stream: its committed state.
+func (o *owner) live(s *stream) Live {
+	return Live{Partition: o.partition, Tenant: s.key.tenant, Stream: s.key.id, Version: s.version, State: s.state}
+}
+
+func (o *owner) counted(in inCounter) (effects []any) {
+	id := counterID(in.tenant, in.name)
+	waiting := o.counting[id]
+	delete(o.counting, id)
+	if in.err == nil {
+		if _, known := o.counters[id]; !known {
+			o.counters[id] = in.value
+		}
+	}
+	for _, it := range waiting {
+		effects = append(effects, o.arrived(it, in.err)...)
+	}
+	return effects
+}
+
+// tick turns due timers into Wake commands, unless grace holds them back.
+func (o *owner) tick(now time.Time) (effects []any) {
+	if o.stopped != nil || now.Before(o.hold) {
+		return nil
+	}
+	for {
+		key, ok := o.timers.due(now)
+		if !ok {
+			return effects
+		}
+		s := o.streams[key]
+		if s == nil {
+			continue
+		}
+		cause := domain.Cause{Actor: domain.Actor{Kind: "timer", ID: "wake", Via: "internal"}, At: now}
+		effects = append(effects, o.submit(&item{timer: true, env: Envelope{
+			Tenant: key.tenant, Partition: o.partition, Stream: key.id,
+			Command: s.kind.Wake(cause), Cause: cause,
+		}})...)
+	}
+}
+
+// wakeAt is when the driver must tick next.
+func (o *owner) wakeAt() (time.Time, bool) {
+	at, ok := o.timers.next()
+	if ok && at.Before(o.hold) {
+		at = o.hold
+	}
+	return at, ok && o.stopped == nil
+}
+
+// sweep shows observers up to limit live streams again: whatever lost its live cause,
+// by a defect or a lost message, gets it back. Streams of the batch in flight are ahead
+// of the store and wait for the next round.
+func (o *owner) sweep(limit int) (effects []any) {
+	keys := make([]streamKey, 0, len(o.streams))
+	for key, s := range o.streams {
+		if s.live && o.swept.less(key) {
+			keys = append(keys, key)
+		}
+	}
+	sortKeys(keys)
+	if len(keys) > limit {
+		keys = keys[:limit]
+		o.swept = keys[limit-1]
+	} else {
+		o.swept = streamKey{}
+	}
+	for _, key := range keys {
+		s := o.streams[key]
+		if o.flying != nil && o.flying.touched[key] != nil {
+			continue
+		}
+		if o.timers.byKey[key] == nil && !s.wake.IsZero() && len(o.ready) == 0 && o.flying == nil {
+			o.timers.set(key, s.wake) // a Wake was lost: arm it again
+		}
+		effects = append(effects, effLoaded{o.live(s)})
+	}
+	return effects
+}
+
+// stop ends the partition with an answer for everybody; nothing is decided any more.
+func (o *owner) stop(reason *domain.Rejection) (effects []any) {
+	if o.stopped != nil {
+		return nil
+	}
+	o.stopped = reason
+	for _, it := range o.ready {
+		effects = append(effects, effAnswer{item: it, err: reason})
+	}
+	o.ready = nil
+	return append(effects, effLost{})
+}

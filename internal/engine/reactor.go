@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// Reactor carries out effects after events are committed. It gets every row of a
+// partition in order, at least once: its cursor commits with a later batch, so after a
+// crash some rows come again, and the target's state absorbs them.
+type Reactor interface {
+	// Name is stable: the cursor is stored under it.
+	Name() string
+	// React handles one row. An error is retried with back-off, for ever: a reactor that
+	// can give up on something says so with a command.
+	React(ctx context.Context, row Committed) error
+}
+
+// CommandID derives the id of a reactor's n-th command from the event it follows. It is
+// the request id of the command's cause.
+func CommandID(reactor string, stream domain.StreamID, version uint64, n int) string {
+	return fmt.Sprintf("%s/%s/%d/%d", reactor, stream, version, n)
+}
+
+const (
+	tailRows = 1024 // rows kept in memory for a reactor; behind that it reads the store
+	tailRead = 256  // rows read from the store at once
+)
+
+// tail feeds one reactor with one partition's log.
+type tail struct {
+	driver  *driver
+	reactor Reactor
+	at      store.Position // last row handled
+
+	mu   sync.Mutex
+	rows []Committed // newest rows, gapless
+	news chan struct{}
+}
+
+func newTail(d *driver, r Reactor) *tail {
+	return &tail{driver: d, reactor: r, at: d.owner.cursors[r.Name()], news: make(chan struct{}, 1)}
+}
+
+// offer hands new rows over; it never blocks.
+func (t *tail) offer(rows []Committed) {
+	t.mu.Lock()
+	t.rows = append(t.rows, rows...)
+	if over := len(t.rows) - tailRows; over > 0 {
+		t.rows = append([]Committed(nil), t.rows[over:]...)
+	}
+	t.mu.Unlock()
+	select {
+	case t.news <- struct{}{}:
+	default:
+	}
+}
+
+func (t *tail) loop(ctx context.Context) {
+	for {
+		rows, err := t.next(ctx)
+		if err == nil && len(rows) == 0 {
+			select {
+			case <-t.news:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		for _, row := range rows {
+			if !t.handle(ctx, row) {
+				return
+			}
+		}
+		if err != nil {
+			t.driver.engine.cfg.Log.Warn("reactor can't read its rows", "reactor", t.reactor.Name(), "error", err)
+			if !pause(ctx, time.Second) {
+				return
+			}
+		}
+	}
+}
+
+// handle retries one row until the reactor has taken it.
+func (t *tail) handle(ctx context.Context, row Committed) bool {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := t.reactor.React(ctx, row)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		t.driver.engine.cfg.Log.Warn("reactor will try again", "reactor", t.reactor.Name(),
+			"stream", row.Stream, "version", row.Version, "error", err)
+		if !pause(ctx, wait) {
+			return false
+		}
+	}
+	t.at = row.Position
+	return t.driver.send(ctx, inCursor{t.reactor.Name(), row.Position}) == nil
+}
+
+// next takes rows after the cursor from memory, or from the store when memory begins
+// later. It gives none when there are no new ones.
+func (t *tail) next(ctx context.Context) ([]Committed, error) {
+	t.mu.Lock()
+	if n := len(t.rows); n > 0 && t.rows[0].Position <= t.at+1 {
+		var rows []Committed
+		if first := t.at + 1; t.rows[n-1].Position >= first {
+			rows = append(rows, t.rows[int(first-t.rows[0].Position):]...)
+		}
+		t.rows = nil
+		t.mu.Unlock()
+		return rows, nil
+	}
+	t.mu.Unlock()
+	stored, err := t.driver.engine.cfg.Store.Read(ctx, t.driver.owner.partition, t.at, tailRead)
+	if err != nil {
+		return nil, fmt.Errorf("read log of %s after %d: %w", t.driver.owner.partition, t.at, err)
+	}
+	rows := make([]Committed, 0, len(stored))
+	for i := range stored {
+		row, err := t.driver.engine.decode(t.driver.owner.partition, &stored[i])
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (e *Engine) decode(p domain.PartitionID, r *store.Row) (Committed, error) {
+	kind := e.kinds[r.Stream.Kind()]
+	if kind == nil {
+		return Committed{}, fmt.Errorf("decode row %d of %s: no kind for %s", r.Position, p, r.Stream)
+	}
+	events, err := kind.DecodeEvents(r.Events)
+	if err != nil {
+		return Committed{}, fmt.Errorf("decode row %d of %s: %w", r.Position, p, err)
+	}
+	return Committed{Partition: p, Position: r.Position, Tenant: r.Tenant, Stream: r.Stream,
+		First: r.Version - uint64(r.Count) + 1, Version: r.Version, At: r.At, Events: events}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
