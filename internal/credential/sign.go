@@ -1,0 +1,65 @@
+package credential
+
+import (
+	"crypto/ed25519"
+	"sync"
+	"time"
+)
+
+const useManifest = "manifest"
+
+// PublicKey verifies what a Signer signed.
+type PublicKey struct {
+	ID  string
+	Key ed25519.PublicKey
+}
+
+// Signer signs job manifests.
+type Signer struct {
+	folder string
+	now    func() time.Time
+
+	mu   sync.RWMutex
+	keys []keyFile // oldest first, never empty
+}
+
+// OpenSigner reads DATA/keys/manifest-*.key and makes the first key when there is none.
+func OpenSigner(dataFolder string, now func() time.Time) (*Signer, error) {
+	keys, err := loadKeys(dataFolder, useManifest, ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	s := &Signer{folder: dataFolder, now: now, keys: keys}
+	return s, s.Tend()
+}
+
+// Tend rotates keys when it is time; call it once a day. Runners learn the next key a day
+// before it signs.
+func (s *Signer) Tend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys, err := tend(s.folder, useManifest, ed25519.SeedSize, s.keys, s.now())
+	if len(keys) > 0 {
+		s.keys = keys
+	}
+	return err
+}
+
+// Sign signs payload with the active key.
+func (s *Signer) Sign(payload []byte) (keyID string, signature []byte) {
+	s.mu.RLock()
+	key := s.keys[active(s.keys, s.now())]
+	s.mu.RUnlock()
+	return key.ID, ed25519.Sign(ed25519.NewKeyFromSeed(key.Secret), payload)
+}
+
+// PublicKeys are all keys that may verify a manifest: past, present and next.
+func (s *Signer) PublicKeys() []PublicKey {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]PublicKey, len(s.keys))
+	for i, key := range s.keys {
+		out[i] = PublicKey{ID: key.ID, Key: ed25519.NewKeyFromSeed(key.Secret).Public().(ed25519.PublicKey)}
+	}
+	return out
+}
