@@ -261,3 +261,15 @@ func (v Value) Fields() []Field {
 func (v Value) With(name string, value Value) Value {
 	return Object(append(v.Fields(), Field{name, value})...)
 }
+
+// Typed is the value that text stands for when its type was declared: "boolean" and
+// "number" as in the declaration of an input; every other type is a string.
+func Typed(kind, text string) Value {
+	switch kind {
+	case "boolean":
+		return Bool(text == "true")
+	case "number":
+		return Number(ParseNumber(text))
+	}
+	return String(text)
+}

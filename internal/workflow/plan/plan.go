@@ -28,7 +28,52 @@ type Plan struct {
 	Evaluator int    `json:"evaluator"`
 	Name      string `json:"name"` // the workflow's name, or its path
 	Path      string `json:"path"` // the workflow file's path in the repository
-	Jobs      []Job  `json:"jobs"`
+	Event     string `json:"event,omitempty"`
+	// Inputs are the values of the inputs of workflow_dispatch, defaults included, in the
+	// order of their declaration. They are the contexts inputs and github.event.inputs.
+	Inputs []Input `json:"inputs,omitempty"`
+	Jobs   []Job   `json:"jobs"`
+}
+
+// Types of inputs. A choice and a string are text; the others have been checked.
+const (
+	InputString  = "string"
+	InputBoolean = "boolean"
+	InputNumber  = "number"
+	InputChoice  = "choice"
+)
+
+// Input is one input with its value as text: "true" or "false" for a boolean, a number
+// as the expression language writes it.
+type Input struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+// Ancestors lists the indexes of all jobs that the job at that index needs, directly or
+// through others, in ascending order. success() and failure() of a job's condition look
+// at exactly these.
+func (p *Plan) Ancestors(job int) []int {
+	seen := make([]bool, len(p.Jobs))
+	waiting := []int{job}
+	for len(waiting) > 0 {
+		next := waiting[len(waiting)-1]
+		waiting = waiting[:len(waiting)-1]
+		for _, need := range p.Jobs[next].Needs {
+			if !seen[need] {
+				seen[need] = true
+				waiting = append(waiting, need)
+			}
+		}
+	}
+	var out []int
+	for i, is := range seen {
+		if is {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // Job is a schedulable node.
@@ -80,7 +125,7 @@ type Step struct {
 	Shell          string    `json:"shell,omitempty"`             // "" is the default shell
 	WorkDir        string    `json:"working_directory,omitempty"` // template, relative to the workspace
 	Env            []Binding `json:"env,omitempty"`
-	If             string    `json:"if,omitempty"` // expression text; "" means success()
+	If             string    `json:"if,omitempty"`              // expression text; "" means success()
 	TimeoutSeconds int64     `json:"timeout_seconds,omitempty"` // 0: only the job's
 	SoftFail       bool      `json:"continue_on_error,omitempty"`
 	Cleanup        bool      `json:"cleanup,omitempty"` // runs after cancellation too

@@ -1,0 +1,116 @@
+package workflow
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
+
+// Compile turns a workflow file into the plan of one run. All problems come back at
+// once, in the order of the file; the plan is nil if any of them is an error.
+//
+// Trust: src and the values of in may come from anybody. The cost is bounded by lim.
+func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
+	c := &compiler{in: in, lim: lim.lowered(), reports: syntax.NewReports(src.Path)}
+	root := syntax.Load(src.Text, c.lim.bounds(), c.reports)
+	if root == nil {
+		return nil, c.reports.Sorted()
+	}
+	c.file = syntax.Read(root, c.reports)
+	c.triggers = readTriggers(src, c.file, c.reports)
+	c.plan = &plan.Plan{
+		Evaluator: plan.Evaluator,
+		Name:      c.triggers.Name,
+		Path:      src.Path,
+		Event:     in.Event,
+	}
+	c.event()
+	c.plan.Inputs = c.inputs()
+	c.jobs()
+	if c.reports.Failed() {
+		return nil, c.reports.Sorted()
+	}
+	return c.plan, c.reports.Sorted()
+}
+
+// compiler is the state of one compilation.
+type compiler struct {
+	in       Inputs
+	lim      Limits
+	reports  *syntax.Reports
+	file     *syntax.Workflow
+	triggers Triggers
+	plan     *plan.Plan
+
+	jobIDs    []string // of the whole file, in its order
+	needIDs   []string // of the job at hand
+	planBytes int
+}
+
+// event checks that the workflow declares the event that starts it.
+func (c *compiler) event() {
+	if c.in.Event == "" || c.file.On == nil || c.triggers.Declares(c.in.Event) {
+		return
+	}
+	c.reports.Add(syntax.CodeEventNotDeclared, c.onRange(),
+		fmt.Sprintf("the workflow does not declare the event %s", syntax.Quote(c.in.Event)),
+		"add it under on, or start the workflow by one of its events: "+strings.Join(c.triggers.Events, ", "))
+}
+
+// jobs compiles every job and then connects them.
+func (c *compiler) jobs() {
+	if len(c.file.Jobs) > c.lim.Jobs {
+		c.reports.Add(syntax.CodeTooManyJobs, c.file.Jobs[c.lim.Jobs].ID.Range,
+			fmt.Sprintf("the workflow has %d jobs; at most %d are allowed", len(c.file.Jobs), c.lim.Jobs),
+			"split the workflow")
+		return
+	}
+	for _, job := range c.file.Jobs {
+		c.jobIDs = append(c.jobIDs, job.ID.Value)
+	}
+	env := c.env(c.file.Env, workflowEnvScope())
+	for _, job := range c.file.Jobs {
+		c.needIDs = nil
+		for _, n := range job.Needs {
+			c.needIDs = append(c.needIDs, scalarText(n))
+		}
+		c.plan.Jobs = append(c.plan.Jobs, c.job(job, env))
+	}
+	c.needs()
+}
+
+// charge counts text that goes into the plan. Variables of the workflow are repeated in
+// every job, so a small file could otherwise make a huge plan.
+func (c *compiler) charge(at syntax.Range, texts ...string) {
+	before := c.planBytes
+	for _, text := range texts {
+		c.planBytes += len(text)
+	}
+	if before <= c.lim.PlanBytes && c.planBytes > c.lim.PlanBytes {
+		c.reports.Add(syntax.CodePlanTooLarge, at,
+			fmt.Sprintf("the plan has more than %d bytes of text at this place", c.lim.PlanBytes),
+			"move long scripts and values into files of the repository")
+	}
+}
+
+// full reports whether the plan is over its bound, after which nothing more is kept.
+func (c *compiler) full() bool { return c.planBytes > c.lim.PlanBytes }
+
+// env compiles one level of variables.
+func (c *compiler) env(variables []syntax.Variable, s scope) []plan.Binding {
+	var out []plan.Binding
+	for _, v := range variables {
+		name := v.Name.Value
+		if name == "" || len(name) > variableMax || strings.ContainsAny(name, "=\x00") {
+			c.reports.Add(syntax.CodeInvalidVariable, v.Name.Range,
+				fmt.Sprintf("%s can't be the name of a variable", syntax.Quote(name)),
+				fmt.Sprintf("a name has 1 to %d characters and no =", variableMax))
+			continue
+		}
+		c.template(v.Value, s)
+		out = append(out, plan.Binding{Name: name, Value: scalarText(v.Value)})
+	}
+	return out
+}

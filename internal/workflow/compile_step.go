@@ -1,0 +1,196 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
+
+// builtinCheckout is the built-in step that puts the pinned commit into the workspace.
+const builtinCheckout = "checkout"
+
+// steps compiles the steps of a job.
+func (c *compiler) steps(job *syntax.Job) []plan.Step {
+	if len(job.Steps) > c.lim.Steps {
+		c.reports.Add(syntax.CodeTooManySteps, job.Steps[c.lim.Steps].Node.Range,
+			fmt.Sprintf("the job %s has %d steps; at most %d are allowed", syntax.Quote(job.ID.Value), len(job.Steps),
+				c.lim.Steps), "split the job")
+		return nil
+	}
+	ids := c.stepIDs(job)
+	var out []plan.Step
+	for i, in := range job.Steps {
+		visible := &stepScope{before: ids[:i], later: ids[i:]}
+		out = append(out, c.step(in, i, ids[i], visible))
+	}
+	return out
+}
+
+// stepIDs decides the ids of all steps: the given ones, and for the others one that
+// says what the step is, with a number where it comes again.
+func (c *compiler) stepIDs(job *syntax.Job) []string {
+	ids := make([]string, len(job.Steps))
+	first := make(map[string]*syntax.Node)
+	for i, in := range job.Steps {
+		if in.ID == nil {
+			continue
+		}
+		id := scalarText(in.ID)
+		if why := badID(id); why != "" {
+			c.reports.Add(syntax.CodeInvalidStepID, in.ID.Range, fmt.Sprintf("%s can't be the id of a step: %s",
+				syntax.Quote(id), why), "use letters, digits, - and _, starting with a letter; name: takes any text")
+		}
+		if earlier := first[strings.ToUpper(id)]; earlier != nil {
+			c.reports.Add(syntax.CodeDuplicateStepID, in.ID.Range, fmt.Sprintf("the id %s was given already in line %d",
+				syntax.Quote(id), earlier.Start.Line), "ids are compared without case")
+		} else {
+			first[strings.ToUpper(id)] = in.ID
+		}
+		ids[i] = id
+	}
+	used := make(map[string]int)
+	for i, in := range job.Steps {
+		if ids[i] != "" {
+			continue
+		}
+		id := generatedID(in)
+		if used[id]++; used[id] > 1 {
+			id += "_" + strconv.Itoa(used[id])
+		}
+		ids[i] = id
+	}
+	return ids
+}
+
+// generatedID starts with __, which given ids may not, so it collides with none.
+func generatedID(in *syntax.Step) string {
+	switch {
+	case in.Builtin != nil:
+		return "__" + builtinCheckout
+	case in.Uses != nil:
+		return "__actions_" + builtinCheckout
+	}
+	return "__run"
+}
+
+func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScope) plan.Step {
+	step := plan.Step{Index: index, ID: id, Uses: plan.UsesRun, Line: in.Node.Start.Line}
+	switch {
+	case in.Builtin != nil:
+		c.builtin(in.Builtin)
+		step.Uses, step.Name = plan.UsesCheckout, builtinCheckout
+	case in.Uses != nil:
+		c.action(in)
+		step.Uses, step.Name = plan.UsesCheckout, "Run "+scalarText(in.Uses)
+	case in.Run != nil:
+		c.script(&step, in, visible)
+	}
+	if in.Name != nil {
+		c.template(in.Name, stepKeyScope("name", visible))
+		step.Name = scalarText(in.Name)
+	}
+	if cond := c.condition(in.If, stepIfScope(visible)); cond != nil && !cond.Default() {
+		step.If = cond.Text()
+	}
+	step.Env = c.env(in.Env, stepKeyScope("env", visible))
+	for _, b := range step.Env {
+		c.charge(in.Node.Range, b.Name, b.Value)
+	}
+	step.SoftFail = c.truth(in.SoftFail, stepKeyScope("continue-on-error", visible))
+	step.Cleanup = c.truth(in.Cleanup, stepKeyScope("cleanup", visible))
+	step.TimeoutSeconds, _ = c.timeout(in.Timeout, stepKeyScope("timeout-minutes", visible))
+	c.charge(in.Node.Range, step.ID, step.Name, step.If, step.Script, step.WorkDir, step.Shell)
+	if c.full() {
+		return plan.Step{}
+	}
+	return step
+}
+
+// builtin checks the word of a bare step.
+func (c *compiler) builtin(n *syntax.Node) {
+	if word := scalarText(n); word != builtinCheckout {
+		c.reports.Add(syntax.CodeUnknownBuiltin, n.Range, fmt.Sprintf("there is no built-in step %s", syntax.Quote(word)),
+			c.reports.Suggest(word, []string{builtinCheckout}, "the one built-in is checkout; a command is written - run: command"))
+	}
+}
+
+// action accepts the one action that is built in, at any version: checkout.
+func (c *compiler) action(in *syntax.Step) {
+	text := scalarText(in.Uses)
+	name, version, pinned := strings.Cut(text, "@")
+	if !strings.EqualFold(name, "actions/checkout") {
+		c.reports.Add(syntax.CodeNotAvailable, in.Uses.Range,
+			fmt.Sprintf("the action %s can't be used: actions are part of the workflow language, but not available yet",
+				syntax.Quote(text)), "do the same with run; actions/checkout is built in")
+		return
+	}
+	if !pinned || version == "" {
+		c.reports.Add(syntax.CodeInvalidValue, in.Uses.Range, "uses must name a version, like actions/checkout@v4",
+			"or write the step as - checkout")
+	}
+	for _, p := range in.With {
+		if neutralOption(p) {
+			continue
+		}
+		c.reports.Add(syntax.CodeNotAvailable, p.Key.Range,
+			fmt.Sprintf("the option %s of checkout is not available yet", syntax.Quote(p.Key.Value)),
+			"without options, checkout puts the run's commit into the workspace")
+	}
+}
+
+// neutralOption reports whether an option of checkout asks for what happens anyway: no
+// credential is ever left in the workspace.
+func neutralOption(p syntax.Pair) bool {
+	return p.Key.Value == "persist-credentials" && p.Value.Kind == syntax.Scalar && scalarText(p.Value) == "false"
+}
+
+func (c *compiler) script(step *plan.Step, in *syntax.Step, visible *stepScope) {
+	step.Script = scalarText(in.Run)
+	c.template(in.Run, stepKeyScope("run", visible))
+	step.Name = title(step.Script)
+	if strings.TrimSpace(step.Script) == "" {
+		c.reports.Add(syntax.CodeEmptyValue, in.Run.Range, "run is empty", "write a command")
+	}
+	if in.WorkDir != nil {
+		c.template(in.WorkDir, stepKeyScope("working-directory", visible))
+		step.WorkDir = scalarText(in.WorkDir)
+	}
+	if in.Shell != nil {
+		step.Shell = c.shell(in.Shell, visible)
+	}
+}
+
+// title is the name of a step that has none: its first line. A line that is long, or
+// whose expression goes on in the next, would not make a name.
+func title(script string) string {
+	const charactersMax = 200
+	first, _, _ := strings.Cut(strings.TrimSpace(script), "\n")
+	first = strings.TrimSpace(first)
+	if _, err := expr.ParseTemplate(first); err != nil || len(first) > charactersMax {
+		return "Run a script"
+	}
+	return "Run " + first
+}
+
+// shell checks a shell: a known name, or a command with {0} where the script's file goes.
+func (c *compiler) shell(n *syntax.Node, visible *stepScope) string {
+	known := []string{"bash", "sh", "python", "pwsh"}
+	v, ok := c.static(n, stepKeyScope("shell", visible))
+	text := strings.TrimSpace(v.Text())
+	switch {
+	case !ok, slices.Contains(known, text), strings.Contains(text, "{0}"):
+	case text == "cmd", text == "powershell":
+		c.reports.Add(syntax.CodeNotAvailable, n.Range,
+			fmt.Sprintf("the shell %q is part of the workflow language, but not available yet: runners are not Windows", text),
+			"use pwsh, bash or sh")
+	default:
+		c.reports.Add(syntax.CodeUnknownShell, n.Range, fmt.Sprintf("there is no shell %s", syntax.Quote(text)),
+			c.reports.Suggest(text, known, "use bash, sh, python or pwsh, or a command with {0} for the script, like \"zsh {0}\""))
+	}
+	return text
+}

@@ -1,0 +1,102 @@
+package workflow
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
+
+// Diagnostic is one problem of a workflow file. Its JSON form is part of the output of
+// `lint --json` and of the API.
+type Diagnostic = syntax.Diagnostic
+
+// Pos is a place in a file; lines and columns count from 1.
+type Pos = syntax.Pos
+
+// Severity is error or warning.
+type Severity = syntax.Severity
+
+// Severities.
+const (
+	Error   = syntax.Error
+	Warning = syntax.Warning
+)
+
+// Failed reports whether any of the diagnostics is an error.
+func Failed(list []Diagnostic) bool {
+	for _, d := range list {
+		if d.Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// Render writes diagnostics for a terminal: each with its source line, a caret under
+// the place, and its hint. text is the file they belong to.
+//
+// Trust: text may come from anybody; what a terminal would act on is replaced.
+func Render(list []Diagnostic, text []byte) string {
+	var out strings.Builder
+	for i, d := range list {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(d.String())
+		out.WriteByte('\n')
+		if d.Pos.Line > 0 {
+			excerpt(&out, d, syntax.Line(text, d.Pos.Line))
+		}
+		if d.Hint != "" {
+			fmt.Fprintf(&out, "      = %s\n", d.Hint)
+		}
+	}
+	return out.String()
+}
+
+// excerpt writes the source line with carets below it. A long line is cut around the
+// place, so that a line of a megabyte stays readable.
+func excerpt(out *strings.Builder, d Diagnostic, line string) {
+	const before, width = 60, 110
+	runes := printable(line, d.Pos.Column+width)
+	start := min(max(d.Pos.Column-1, 0), len(runes))
+	end := len(runes)
+	if d.End.Line == d.Pos.Line {
+		end = min(d.End.Column-1, len(runes))
+	}
+	if end <= start || d.End == (Pos{}) {
+		end = start + 1
+	}
+	cut, mark := 0, ""
+	if start > before {
+		cut, mark = start-before, "…"
+	}
+	shown := runes[cut:min(len(runes), cut+width)]
+	indent := start - cut + utf8.RuneCountInString(mark)
+	carets := max(min(end-start, width-(start-cut)), 1)
+	number := fmt.Sprintf("%4d", d.Pos.Line)
+	fmt.Fprintf(out, "%s | %s%s\n", number, mark, string(shown))
+	fmt.Fprintf(out, "%s | %s%s\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", indent),
+		strings.Repeat("^", carets))
+}
+
+// printable is the beginning of a line with one visible character for each character.
+func printable(line string, limit int) []rune {
+	var out []rune
+	for _, r := range line {
+		if len(out) >= limit {
+			break
+		}
+		switch {
+		case r == '\t':
+			r = ' '
+		case !unicode.IsPrint(r):
+			r = '�'
+		}
+		out = append(out, r)
+	}
+	return out
+}

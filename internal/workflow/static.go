@@ -1,0 +1,124 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
+
+// static computes the value of a key that must be known when the plan is made (labels,
+// timeouts, names of jobs). known is false when there is no value: because the text is
+// not valid, which was reported, or because only the file is looked at and the text
+// depends on an event.
+func (c *compiler) static(n *syntax.Node, s scope) (v expr.Value, known bool) {
+	if n == nil {
+		return expr.Null(), false
+	}
+	t := c.template(n, s)
+	if t == nil {
+		return expr.Null(), false
+	}
+	if t.Plain() {
+		return scalarValue(n), true
+	}
+	if !c.knowable(n, t, s) || c.in.Event == "" {
+		return expr.Null(), false
+	}
+	v, err := t.Eval(expr.Env{Context: c.staticContext})
+	if err != nil {
+		c.expression(n, err)
+		return expr.Null(), false
+	}
+	return v, true
+}
+
+// knowable reports the references of a static key whose value only a run can know.
+func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
+	fine := true
+	for _, ref := range t.References() {
+		if _, later := laterContexts(ref.Path[0]); later || !slices.Contains(s.contexts, ref.Path[0]) {
+			fine = false // reported already
+			continue
+		}
+		known := ref.Path[0] == "inputs" || ref.Path[0] == "github" && len(ref.Path) > 1 &&
+			slices.ContainsFunc(staticProperties(), func(p string) bool { return strings.EqualFold(p, ref.Path[1]) })
+		if !known {
+			fine = false
+			c.reports.Add(syntax.CodeNotAvailable, c.place(n, ref.Span),
+				fmt.Sprintf("%q can't depend on %s yet: it must be known before the run starts", s.key,
+					syntax.Quote(strings.Join(ref.Path, "."))),
+				"inputs and github."+strings.Join(staticProperties(), ", github.")+" can be used here")
+		}
+	}
+	for _, call := range t.Calls() {
+		fine = fine && !call.Status && call.Name != "hashFiles" // reported already
+	}
+	return fine
+}
+
+// staticProperties are the properties of github that are known before a run starts.
+func staticProperties() []string {
+	return []string{"actor", "base_ref", "event", "event_name", "head_ref", "ref", "ref_name", "ref_type",
+		"repository", "repository_owner", "sha", "workflow"}
+}
+
+// staticContext is the contexts that are known before a run starts.
+func (c *compiler) staticContext(name string) (expr.Value, bool) {
+	switch name {
+	case "inputs":
+		return InputsContext(c.plan.Inputs), true
+	case "github":
+		return githubContext(c.in, c.triggers.Name, c.plan.Inputs), true
+	}
+	return expr.Null(), false
+}
+
+// githubContext is the part of the context `github` that the compiler knows.
+func githubContext(in Inputs, workflow string, inputs []plan.Input) expr.Value {
+	refName, refType := RefName(in.Ref)
+	owner, _, _ := strings.Cut(in.Repository, "/")
+	texts := []expr.Field{
+		{Name: "actor", Value: expr.String(in.Actor)},
+		{Name: "base_ref", Value: expr.String("")},
+		{Name: "event", Value: EventContext(in.Event, inputs)},
+		{Name: "event_name", Value: expr.String(in.Event)},
+		{Name: "head_ref", Value: expr.String("")},
+		{Name: "ref", Value: expr.String(in.Ref)},
+		{Name: "ref_name", Value: expr.String(refName)},
+		{Name: "ref_type", Value: expr.String(refType)},
+		{Name: "repository", Value: expr.String(in.Repository)},
+		{Name: "repository_owner", Value: expr.String(owner)},
+		{Name: "sha", Value: expr.String(in.SHA)},
+		{Name: "workflow", Value: expr.String(workflow)},
+	}
+	return expr.Object(texts...)
+}
+
+// EventContext is github.event as far as inputs go: their values as text, whatever
+// their type.
+func EventContext(event string, inputs []plan.Input) expr.Value {
+	if event != EventDispatch {
+		return expr.Object()
+	}
+	fields := make([]expr.Field, len(inputs))
+	for i, in := range inputs {
+		fields[i] = expr.Field{Name: in.Name, Value: expr.String(in.Value)}
+	}
+	return expr.Object(expr.Field{Name: "inputs", Value: expr.Object(fields...)})
+}
+
+// RefName is the short name of a ref and its type, "branch" or "tag"; the type is empty
+// for a ref that is neither.
+func RefName(ref string) (name, kind string) {
+	if name, ok := strings.CutPrefix(ref, "refs/heads/"); ok {
+		return name, "branch"
+	}
+	if name, ok := strings.CutPrefix(ref, "refs/tags/"); ok {
+		return name, "tag"
+	}
+	return strings.TrimPrefix(ref, "refs/"), ""
+}

@@ -1,0 +1,204 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
+
+// Events that can start a workflow.
+const (
+	EventPush     = "push"
+	EventDispatch = "workflow_dispatch"
+)
+
+// Source is one workflow file.
+type Source struct {
+	Path string // in the repository, with slashes
+	Text []byte
+}
+
+// Triggers says when a workflow starts, without the rest of it: enough to choose among
+// files before any is compiled.
+type Triggers struct {
+	Name   string // the workflow's name, or its path
+	Events []string
+	Inputs []InputSpec // of workflow_dispatch
+
+	push *pushFilter // nil: push is not declared
+}
+
+// InputSpec is the declaration of one input of workflow_dispatch.
+type InputSpec struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Type        string   `json:"type"` // plan.InputString and its like
+	Required    bool     `json:"required,omitempty"`
+	Default     string   `json:"default,omitempty"`
+	Options     []string `json:"options,omitempty"` // of a choice
+
+	node       *syntax.Node // its name in the file
+	hasDefault bool
+}
+
+type pushFilter struct {
+	branches, branchesIgnore, tags, tagsIgnore *filter
+}
+
+// Inspect reads only when the workflow starts. Problems elsewhere in the file are left
+// to Compile, so that a file with a broken job is still found by its event and becomes
+// a run that says what is wrong.
+//
+// Trust: src may come from anybody.
+func Inspect(src Source, lim Limits) (Triggers, []Diagnostic) {
+	reports := syntax.NewReports(src.Path)
+	root := syntax.Load(src.Text, lim.lowered().bounds(), reports)
+	if root == nil {
+		return Triggers{Name: src.Path}, reports.Sorted()
+	}
+	t := readTriggers(src, syntax.ReadTriggers(root, reports), reports)
+	return t, reports.Sorted()
+}
+
+// Declares reports whether the workflow names that event under on.
+func (t Triggers) Declares(event string) bool { return slices.Contains(t.Events, event) }
+
+// Match reports whether an event on a ref ("refs/heads/main", "refs/tags/v1") starts
+// the workflow, and says in a sentence why, or why not.
+func (t Triggers) Match(event, ref string) (matches bool, reason string) {
+	if !t.Declares(event) {
+		return false, fmt.Sprintf("the workflow does not declare the event %s", event)
+	}
+	if event != EventPush {
+		return true, fmt.Sprintf("the workflow declares the event %s", event)
+	}
+	return t.push.match(ref)
+}
+
+func (p *pushFilter) match(ref string) (bool, string) {
+	branchFilters := p.branches != nil || p.branchesIgnore != nil
+	tagFilters := p.tags != nil || p.tagsIgnore != nil
+	if !branchFilters && !tagFilters {
+		return true, "the workflow declares the event push without filters on refs"
+	}
+	if name, ok := strings.CutPrefix(ref, "refs/heads/"); ok {
+		return decide("branch", name, branchFilters, p.branches, p.branchesIgnore)
+	}
+	if name, ok := strings.CutPrefix(ref, "refs/tags/"); ok {
+		return decide("tag", name, tagFilters, p.tags, p.tagsIgnore)
+	}
+	return false, "the push filters by branch or tag, and the commit came with neither"
+}
+
+// decide applies the filters of one kind of ref. When only the other kind has filters,
+// refs of this kind start nothing.
+func decide(kind, name string, filtered bool, include, ignore *filter) (bool, string) {
+	label := kind + " " + syntax.Quote(name)
+	switch {
+	case !filtered:
+		return false, fmt.Sprintf("the push has no filter for the %s, only for the other kind of ref", label)
+	case include != nil && include.accepts(name):
+		return true, fmt.Sprintf("the %s matches the push filter", label)
+	case include != nil:
+		return false, fmt.Sprintf("the %s does not match the push filter", label)
+	case ignore.accepts(name):
+		return false, fmt.Sprintf("the push filter ignores the %s", label)
+	}
+	return true, fmt.Sprintf("the push filter does not ignore the %s", label)
+}
+
+// triggerReader turns the typed form of on into Triggers.
+type triggerReader struct{ reports *syntax.Reports }
+
+func readTriggers(src Source, w *syntax.Workflow, reports *syntax.Reports) Triggers {
+	r := &triggerReader{reports}
+	t := Triggers{Name: src.Path}
+	if w.Name != nil && strings.TrimSpace(w.Name.Value) != "" {
+		t.Name = scalarText(w.Name)
+	}
+	if w.On == nil {
+		return t
+	}
+	if p := w.On.Push; p != nil {
+		t.Events = append(t.Events, EventPush)
+		t.push = &pushFilter{
+			branches: r.filter(p.Branches), branchesIgnore: r.filter(p.BranchesIgnore),
+			tags: r.filter(p.Tags), tagsIgnore: r.filter(p.TagsIgnore),
+		}
+	}
+	if d := w.On.Dispatch; d != nil {
+		t.Events = append(t.Events, EventDispatch)
+		if len(d.Inputs) > inputsMax {
+			r.reports.Add(syntax.CodeInvalidInput, d.Inputs[inputsMax].Name.Range,
+				fmt.Sprintf("the workflow declares %d inputs; at most %d are allowed", len(d.Inputs), inputsMax), "")
+			return t
+		}
+		for _, in := range d.Inputs {
+			t.Inputs = append(t.Inputs, r.input(in))
+		}
+	}
+	return t
+}
+
+func (r *triggerReader) input(in *syntax.Input) InputSpec {
+	spec := InputSpec{Name: in.Name.Value, Type: plan.InputString, node: in.Name}
+	if !isName(spec.Name) || len(spec.Name) > idMax {
+		r.reports.Add(syntax.CodeInvalidInput, in.Name.Range, "the name of an input must be a letter or _, then letters, "+
+			"digits, - and _", "")
+	}
+	if in.Description != nil {
+		spec.Description = scalarText(in.Description)
+	}
+	if in.Type != nil {
+		spec.Type = r.inputType(in.Type)
+	}
+	if in.Required != nil {
+		truth, ok := boolean(in.Required)
+		if !ok {
+			r.reports.Add(syntax.CodeWrongType, in.Required.Range, "required must be true or false", "")
+		}
+		spec.Required = truth
+	}
+	r.options(in, &spec)
+	if in.Default != nil {
+		spec.Default, spec.hasDefault = scalarText(in.Default), true
+		if why := spec.check(spec.Default); why != "" {
+			r.reports.Add(syntax.CodeInvalidInput, in.Default.Range, "the default does not fit: "+why, "")
+		} else {
+			spec.Default = spec.normal(spec.Default)
+		}
+	}
+	return spec
+}
+
+func (r *triggerReader) inputType(n *syntax.Node) string {
+	known := []string{plan.InputString, plan.InputBoolean, plan.InputNumber, plan.InputChoice}
+	switch text := scalarText(n); {
+	case slices.Contains(known, text):
+		return text
+	case text == "environment":
+		r.reports.Add(syntax.CodeDeployNotAvailable, n.Range,
+			"inputs of the type environment are part of the workflow language, but not available yet",
+			"use the type choice and list the names as options")
+	default:
+		r.reports.Add(syntax.CodeInvalidInput, n.Range, fmt.Sprintf("there is no type %s of inputs", syntax.Quote(text)),
+			r.reports.Suggest(text, known, "types are string, boolean, number and choice"))
+	}
+	return plan.InputString
+}
+
+func (r *triggerReader) options(in *syntax.Input, spec *InputSpec) {
+	for _, n := range in.Options {
+		spec.Options = append(spec.Options, scalarText(n))
+	}
+	switch {
+	case spec.Type == plan.InputChoice && len(spec.Options) == 0:
+		r.reports.Add(syntax.CodeInvalidInput, in.Name.Range, "an input of the type choice needs options", "")
+	case spec.Type != plan.InputChoice && len(spec.Options) > 0:
+		r.reports.Add(syntax.CodeInvalidInput, in.Options[0].Range, "only an input of the type choice has options",
+			"add type: choice")
+	}
+}
