@@ -89,6 +89,12 @@ type RequestRun struct {
 	Request Request
 }
 
+// WithNumber returns the command for the run of that number; the engine counts runs.
+func (c RequestRun) WithNumber(n uint64) any {
+	c.Request.Number = n
+	return c
+}
+
 // GrantLease gives one runner the right to execute the next attempt of a ready job. The
 // same slot token again answers with the attempt it got. Reply: LeaseReply.
 type GrantLease struct {
@@ -182,8 +188,9 @@ type RecordEvaluation struct {
 	Error       string // the expression could not be evaluated, and why
 }
 
-// Modes of Rerun.
+// Modes of a round: RoundFirst is the one that RequestRun opens, the others are Rerun's.
 const (
+	RoundFirst  = "first"
 	RerunAll    = "all"    // every job
 	RerunFailed = "failed" // jobs that did not succeed, and what depends on them
 	RerunJobs   = "jobs"   // the named jobs, and what depends on them
@@ -206,7 +213,8 @@ const (
 
 // Settle records what a person or a reconciler found out about an attempt without a known
 // result, and what follows for its job. On an attempt that was committed as lost with an
-// unknown side effect it records the finding only, and Then must be empty.
+// unknown side effect it records the finding only: the job's outcome stands, and Then is
+// ignored.
 type Settle struct {
 	Cause   domain.Cause
 	Attempt domain.AttemptID

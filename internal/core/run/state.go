@@ -48,7 +48,7 @@ type Cancel struct {
 // Round is one pass over the run's jobs.
 type Round struct {
 	Number      int              `json:"number"`
-	Mode        string           `json:"mode,omitempty"` // of Rerun; empty for the first
+	Mode        string           `json:"mode,omitempty"` // of Rerun, or RoundFirst
 	Actor       domain.Actor     `json:"actor"`
 	OpenedAt    time.Time        `json:"opened_at"`
 	Jobs        []int            `json:"jobs,omitempty"` // that run in it; nil: all
@@ -132,6 +132,7 @@ type Attempt struct {
 	Message     string              `json:"message,omitempty"`
 	Reason      Reason              `json:"reason,omitzero"`
 	ConcludedAt time.Time           `json:"concluded_at,omitzero"`
+	ConcludedBy EventRef            `json:"concluded_by,omitzero"`
 	Report      domain.Digest       `json:"report,omitempty"` // the report that was committed
 	Declined    bool                `json:"declined,omitempty"`
 	LogEnd      uint64              `json:"log_end,omitempty"`
@@ -140,15 +141,14 @@ type Attempt struct {
 
 	Reconciliations []Reconciliation `json:"reconciliations,omitempty"`
 	Conflicts       []Conflict       `json:"conflicts,omitempty"`
-	Refused         uint64           `json:"refused,omitempty"`        // refusals, counted ones included
-	RefusedKept     int              `json:"refused_kept,omitempty"`   // those with an event each
-	Effectful       bool             `json:"effectful,omitempty"`      // of its job, kept for readers
-	RegainedTimes   int              `json:"regained_times,omitempty"` // how often contact came back
+	Refused         uint64           `json:"refused,omitempty"`      // refusals, counted ones included
+	RefusedKept     int              `json:"refused_kept,omitempty"` // those with an event each
 }
 
 // Step is what is known of one step of an attempt.
 type Step struct {
-	Index int `json:"index"`
+	Index int    `json:"index"`
+	Name  string `json:"name,omitempty"` // as the worker evaluated it; empty: as in the plan
 	// Outcome is what the step did; Conclusion is what it counts as, which differs when
 	// the step may fail (continue-on-error). Both are empty while it runs.
 	Outcome    domain.Outcome `json:"outcome,omitempty"`

@@ -1,0 +1,150 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Check finds a broken invariant in a state as it is between decisions. Numbers in the
+// errors are those of the invariants in the design of the domain.
+func Check(s *State) error {
+	if !s.Exists() {
+		if s.Version != 0 {
+			return fmt.Errorf("check run: %d events and no run", s.Version)
+		}
+		return nil
+	}
+	if err := checkAlways(s); err != nil {
+		return err
+	}
+	open := 0
+	for j, job := range s.Jobs {
+		if job.State != StateConcluded {
+			open++
+		}
+		if err := s.checkJob(j); err != nil {
+			return fmt.Errorf("check run %s job %s: %w", s.Request.Run, s.Skeleton(j).Key, err)
+		}
+	}
+	if s.Concluded() != (open == 0) {
+		return fmt.Errorf("check run %s: outcome %q with %d jobs open", s.Request.Run, s.Outcome, open)
+	}
+	if s.Concluded() && s.Outcome != domain.OutcomeInvalid {
+		if want, _ := s.outcome(); want != s.Outcome {
+			return fmt.Errorf("check run %s: outcome %q, its jobs add up to %q", s.Request.Run, s.Outcome, want)
+		}
+	}
+	if s.Concluded() && s.Reason.Code == "" {
+		return fmt.Errorf("check run %s: concluded without a reason (16)", s.Request.Run)
+	}
+	return nil
+}
+
+// checkAlways holds after every single event, also between events of one decision.
+func checkAlways(s *State) error {
+	if len(s.Jobs) != len(s.Request.Skeleton) || len(s.Rounds) == 0 {
+		return fmt.Errorf("check run %s: %d jobs for %d, %d rounds",
+			s.Request.Run, len(s.Jobs), len(s.Request.Skeleton), len(s.Rounds))
+	}
+	for j, job := range s.Jobs {
+		if err := s.checkAttempts(j); err != nil {
+			return fmt.Errorf("check run %s job %s: %w", s.Request.Run, s.Skeleton(j).Key, err)
+		}
+		if job.State == StateReady || job.State == StateActive || job.State == StateHeld {
+			if open := s.unfinished(j); len(open) > 0 {
+				return fmt.Errorf("check run %s job %s: %s on uncommitted results of %s (6)",
+					s.Request.Run, s.Skeleton(j).Key, job.State, s.jobKeys(open))
+			}
+		}
+	}
+	return nil
+}
+
+func (s *State) checkAttempts(j int) error {
+	job := s.Jobs[j]
+	var epoch uint64
+	for i := range job.Attempts {
+		a := &job.Attempts[i]
+		last := i == len(job.Attempts)-1
+		switch {
+		case a.Number != i+1:
+			return fmt.Errorf("attempt %d has number %d", i+1, a.Number)
+		case a.Epoch <= epoch || a.Epoch > job.Epoch:
+			return fmt.Errorf("attempt %d: epoch %d after %d, job has %d (5)", a.Number, a.Epoch, epoch, job.Epoch)
+		case a.Outcome == domain.OutcomeNone && !last:
+			return fmt.Errorf("attempt %d has no outcome, and attempt %d exists (5)", a.Number, len(job.Attempts))
+		case a.Outcome == domain.OutcomeNone && job.State != StateActive:
+			return fmt.Errorf("attempt %d has no outcome, and the job is %s", a.Number, job.State)
+		}
+		if err := s.checkAttempt(j, a); err != nil {
+			return fmt.Errorf("attempt %d: %w", a.Number, err)
+		}
+		if i > 0 && s.Skeleton(j).Effectful {
+			before := &job.Attempts[i-1]
+			if before.Report == "" && !before.Declined && a.LeasedAt.Before(before.AbandonBy.Add(Skew)) {
+				return fmt.Errorf("attempt %d began while attempt %d might still act (10)", a.Number, before.Number)
+			}
+		}
+		epoch = a.Epoch
+	}
+	return nil
+}
+
+func (s *State) checkAttempt(j int, a *Attempt) error {
+	failed := a.Outcome != domain.OutcomeNone && a.Outcome != domain.OutcomeSuccess
+	switch {
+	case failed != (a.Class != domain.FailureNone):
+		return fmt.Errorf("outcome %q with class %q", a.Outcome, a.Class)
+	case a.Outcome != domain.OutcomeNone && (a.Reason.Code == "" || a.Effect == ""):
+		return fmt.Errorf("outcome %q without a reason or a word on side effects (16)", a.Outcome)
+	case a.Outcome != domain.OutcomeNone && (a.Uncertain || a.Held):
+		return fmt.Errorf("outcome %q and uncertain", a.Outcome)
+	case a.Outcome == domain.OutcomeLost && a.Report != "":
+		return fmt.Errorf("lost, with a report")
+	case a.Uncertain && a.SettleAt.Before(a.AbandonBy.Add(Skew)):
+		return fmt.Errorf("settles at %s, before abandonBy and skew (10)", clock(a.SettleAt))
+	case a.Held && (!a.Uncertain || !s.Skeleton(j).Effectful):
+		return fmt.Errorf("held, but not uncertain and effectful")
+	case a.Desired == domain.DesiredCancel && (a.GraceUntil.IsZero() || a.Stop.Code == ""):
+		return fmt.Errorf("to be stopped, without a reason or an end of grace (15)")
+	case a.AbandonBy.Before(a.Until):
+		return fmt.Errorf("abandoned before its lease runs out (10)")
+	}
+	return nil
+}
+
+func (s *State) checkJob(j int) error {
+	job := s.Jobs[j]
+	concluded := job.State == StateConcluded
+	switch {
+	case concluded != (job.Outcome != domain.OutcomeNone):
+		return fmt.Errorf("state %s with outcome %q", job.State, job.Outcome)
+	case job.Reason.Code == "" || job.Reason.Code.Waits() == concluded:
+		return fmt.Errorf("state %s with reason %q (14, 16)", job.State, job.Reason.Code)
+	case job.Cause.Version == 0 || job.Cause.Version > s.Version || job.Since.IsZero():
+		return fmt.Errorf("reason %q without the event that caused it (14)", job.Reason.Code)
+	case (job.State == StateActive) != (job.Current() != nil):
+		return fmt.Errorf("state %s, live attempt: %t", job.State, job.Current() != nil)
+	case !concluded && job.Round != s.Round():
+		return fmt.Errorf("open in round %d of %d", job.Round, s.Round())
+	case job.Decider > len(job.Attempts):
+		return fmt.Errorf("decided by attempt %d of %d", job.Decider, len(job.Attempts))
+	}
+	if job.State == StateWaiting && job.Evaluation == nil && len(s.unfinished(j)) == 0 {
+		return fmt.Errorf("waits for needs that are all committed (14)")
+	}
+	if s.Desired == domain.DesiredCancel && !s.Concluded() {
+		if !slices.Contains([]JobState{StateActive, StateConcluded}, job.State) {
+			return fmt.Errorf("state %s after cancellation was requested (15)", job.State)
+		}
+		if a := job.Current(); a != nil && a.Desired != domain.DesiredCancel {
+			return fmt.Errorf("attempt %d was not asked to stop (15)", a.Number)
+		}
+	}
+	if len(s.endings(j)) == 0 && !concluded {
+		return fmt.Errorf("nothing ends %q (14)", job.Reason.Code)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package run
+
+import (
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Live reports whether anything is still to happen: the run has no outcome, or the log of
+// an attempt is not sealed. A run that is not live may leave memory.
+func Live(s *State) bool {
+	if !s.Exists() {
+		return false
+	}
+	if !s.Concluded() {
+		return true
+	}
+	for _, job := range s.Jobs {
+		for i := range job.Attempts {
+			if job.Attempts[i].logOpen() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Attention reports whether something waits for a person: an uncertain attempt that no
+// timer settles.
+func Attention(s *State) bool {
+	for _, job := range s.Jobs {
+		if a := job.Current(); a != nil && a.Held {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadyJobs lists the jobs that wait for a runner, in index order.
+func ReadyJobs(s *State) []int {
+	var out []int
+	for j, job := range s.Jobs {
+		if job.State == StateReady {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// Lease is the right to execute that somebody holds or held last: what a lease keeper
+// starts from when it takes over.
+type Lease struct {
+	Job        int
+	Attempt    domain.AttemptID
+	Number     int
+	Epoch      uint64
+	Runner     domain.RunnerID
+	Session    domain.SessionID
+	Pool       domain.PoolID
+	Slot       domain.SlotToken
+	Until      time.Time // as last committed; the keeper's own renewals may reach further
+	AbandonBy  time.Time
+	Uncertain  bool
+	Desired    domain.Desired
+	Stop       Reason    // why Desired is cancel
+	GraceUntil time.Time // then processes are killed; zero unless Desired is cancel
+	RenewUntil time.Time // no renewal may reach beyond; zero: no bound
+}
+
+// Leases lists the attempts without an outcome, in index order of their jobs.
+func Leases(s *State) []Lease {
+	var out []Lease
+	for j, job := range s.Jobs {
+		a := job.Current()
+		if a == nil {
+			continue
+		}
+		out = append(out, Lease{
+			Job: j, Attempt: s.AttemptID(j, a.Number), Number: a.Number, Epoch: a.Epoch, Runner: a.Runner,
+			Session: a.Session, Pool: a.Pool, Slot: a.Slot, Until: a.Until, AbandonBy: a.AbandonBy,
+			Uncertain: a.Uncertain, Desired: a.Desired, Stop: a.Stop, GraceUntil: a.GraceUntil, RenewUntil: a.RenewUntil,
+		})
+	}
+	return out
+}
+
+// MayAct says whether the holder of that epoch may still renew, upload, fetch or read
+// secrets for the attempt; nil means yes. The answer is the same for an attempt that does
+// not exist and one that is not the caller's.
+//
+// Trust: attempt and epoch are what the caller showed.
+func MayAct(s *State, attempt domain.AttemptID, epoch uint64) *domain.Rejection {
+	_, a, ok := s.AttemptByID(attempt)
+	if !ok || a.Epoch != epoch || a.Outcome != domain.OutcomeNone {
+		return domain.Reject(domain.CodeLeaseEpochStale, "The lease is not the current one.")
+	}
+	return nil
+}
