@@ -203,13 +203,8 @@ func (d *draft) concludeJob(j, attempt int, o domain.Outcome, class domain.Failu
 	d.concluded = append(d.concluded, j)
 }
 
-// admit lets a job wait for a runner, or holds it as long as an earlier attempt that never
-// reported might still act.
+// admit lets a job wait for a runner, and for nothing else.
 func (d *draft) admit(j int) {
-	if until, attempt := d.job(j).clearAt(); !d.late(until) {
-		d.hold(j, Reason{Code: ReasonEarlierMayAct, Attempt: attempt}, until)
-		return
-	}
 	d.emit(&JobReady{OfJob: d.ofJob(j), QueueDeadline: d.now.Add(d.queueTimeout(j))})
 }
 
@@ -225,19 +220,16 @@ func (d *draft) queueTimeout(j int) time.Duration {
 	return seconds(d.limits().QueueTimeoutSeconds)
 }
 
-// clearAt is when no earlier attempt can be acting any more, and which attempt says so. An
-// attempt that reported its end is over; one that didn't is over at abandonBy plus skew.
-func (j *Job) clearAt() (until time.Time, attempt int) {
+// clearAt is when no earlier attempt can be acting any more. An attempt that reported its
+// end is over; one that didn't is over at abandonBy plus skew.
+func (j *Job) clearAt() time.Time {
+	var until time.Time
 	for i := range j.Attempts {
-		a := &j.Attempts[i]
-		if a.Report != "" || a.Declined {
-			continue
-		}
-		if t := a.AbandonBy.Add(Skew); t.After(until) {
-			until, attempt = t, a.Number
+		if a := &j.Attempts[i]; a.Report == "" && !a.Declined {
+			until = later(until, a.AbandonBy.Add(Skew))
 		}
 	}
-	return until, attempt
+	return until
 }
 
 // attempt finds the attempt that a worker's command is about.

@@ -40,15 +40,16 @@ func (d *draft) leaseReply(j int, a *Attempt, repeat bool) LeaseReply {
 
 func (d *draft) refusesLease(j int, c GrantLease) *domain.Rejection {
 	job := d.job(j)
-	until, _ := job.clearAt()
 	switch {
 	case d.s.Concluded():
 		return domain.Reject(domain.CodeRunConcluded, "The run has an outcome; nothing of it is left to execute.")
 	case job.State == StateActive:
 		return domain.Reject(domain.CodeLeaseStillHeld, "An attempt of the job has no outcome yet.")
 	case job.State != StateReady:
-		return domain.Reject(domain.CodeJobNotReady, "The job is "+string(job.State)+", not waiting for a runner.")
-	case !d.late(until):
+		return domain.Reject(domain.CodeJobNotReady, "Only a ready job gets a lease; this one is "+string(job.State)+".")
+	case !d.late(job.clearAt()):
+		// No path leads here: an attempt is committed as lost no earlier than this. It is
+		// asked again because a second deployment beside a first can't be taken back.
 		return domain.Reject(domain.CodeLeaseStillHeld, "An earlier attempt of the job might still act.")
 	case !slices.Contains(c.Tiers, d.s.Request.Tier):
 		return domain.Reject(domain.CodeTierNotAccepted, "The pool does not accept "+string(d.s.Request.Tier)+" work.")

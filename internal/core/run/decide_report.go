@@ -107,7 +107,7 @@ func (d *draft) result(j int, a *Attempt, c ReportResult) (*AttemptConcluded, *d
 	steps := mergeSteps(a.Steps, changed)
 	return &AttemptConcluded{
 		OfAttempt: d.ofAttempt(j, a), Outcome: outcome, Class: class, Message: message,
-		Effect: effectOf(k.Effectful, outcome, c.Effect, steps),
+		Effect: effectOf(k.Effectful, outcome, class, c.Effect, steps),
 		Reason: d.reasonOf(a, outcome, class, message, steps),
 		Report: c.Digest, Steps: changed, LogEnd: c.LogEnd, Outputs: slices.Clone(c.Outputs),
 	}, nil
@@ -123,12 +123,14 @@ func failureReportable(c domain.FailureClass) bool {
 
 // effectOf is what is known of the attempt's effect on the outside. The worker's word goes
 // first; without it, an effectful attempt that started a step and did not succeed may have
-// done anything.
-func effectOf(effectful bool, o domain.Outcome, said domain.SideEffect, steps []Step) domain.SideEffect {
+// done anything, and so may one whose runner lost sight of it.
+func effectOf(
+	effectful bool, o domain.Outcome, class domain.FailureClass, said domain.SideEffect, steps []Step,
+) domain.SideEffect {
 	switch {
 	case said == domain.EffectNone || said == domain.EffectUnknown || said == domain.EffectConfirmed:
 		return said
-	case !effectful || !anyStarted(steps):
+	case !effectful || (class != domain.FailureRunnerLost && !anyStarted(steps)):
 		return domain.EffectNone
 	case o == domain.OutcomeSuccess:
 		return domain.EffectConfirmed
@@ -183,7 +185,7 @@ func (d *draft) afterAttempt(j, number int) {
 	switch {
 	case d.cancelling() || !slices.Contains(k.Retry.On, class) || used >= k.Retry.Max:
 		d.concludeJob(j, number, outcome, class, reason)
-	case k.Effectful && a.Started():
+	case k.Effectful && (a.Started() || class == domain.FailureRunnerLost):
 		reason.Code = ReasonNotRetried
 		d.concludeJob(j, number, outcome, class, reason)
 	default:
@@ -192,13 +194,11 @@ func (d *draft) afterAttempt(j, number int) {
 }
 
 func (d *draft) retry(j, number int, wait time.Duration) {
-	clear, _ := d.job(j).clearAt()
-	until := later(d.now.Add(wait), clear)
-	if d.late(until) {
+	if wait == 0 {
 		d.admit(j)
 		return
 	}
-	d.hold(j, Reason{Code: ReasonRetryBackoff, Attempt: number, Outcome: d.afresh(j, number).Outcome}, until)
+	d.hold(j, Reason{Code: ReasonRetryBackoff, Attempt: number, Outcome: d.afresh(j, number).Outcome}, d.now.Add(wait))
 }
 
 // backoff doubles the first wait for each retry that was used before, up to a limit.

@@ -48,7 +48,7 @@ const (
 	attemptsMax = 1000
 	// declinesMax: refused leases of a job in a round; one more fails the job, because
 	// something is wrong that another runner does not mend.
-	declinesMax = 5
+	declinesMax = 8
 	// declineBackoff is the wait after the second refused lease; it doubles.
 	declineBackoff = time.Second
 	// refusalsKept: refusals and conflicts of an attempt that get an event each; further

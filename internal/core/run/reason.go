@@ -16,7 +16,6 @@ const (
 	ReasonNeedsUnfinished  ReasonCode = "needs_unfinished"
 	ReasonEvaluating       ReasonCode = "evaluating_condition"
 	ReasonRetryBackoff     ReasonCode = "retry_backoff"
-	ReasonEarlierMayAct    ReasonCode = "earlier_attempt_may_act"
 	ReasonWaitingForRunner ReasonCode = "waiting_for_runner"
 	ReasonExecuting        ReasonCode = "executing"
 	ReasonCancelGrace      ReasonCode = "cancel_grace"
@@ -65,7 +64,7 @@ type Reason struct {
 // Waits reports whether the code is a reason to wait; otherwise it is one to conclude.
 func (c ReasonCode) Waits() bool {
 	switch c {
-	case ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff, ReasonEarlierMayAct,
+	case ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff,
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed:
 		return true
@@ -76,7 +75,7 @@ func (c ReasonCode) Waits() bool {
 // ReasonCodes lists every code, waits first.
 func ReasonCodes() []ReasonCode {
 	return []ReasonCode{
-		ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff, ReasonEarlierMayAct,
+		ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff,
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
 		ReasonSucceeded, ReasonConditionFalse, ReasonDependency, ReasonCancelRequested,
@@ -97,7 +96,7 @@ func (s *State) sentence(r Reason) string {
 	}
 	switch r.Code {
 	case ReasonSucceeded:
-		return "Every step succeeded" + attemptSuffix(r)
+		return "It succeeded" + attemptSuffix(r)
 	case ReasonConditionFalse:
 		return "Skipped: its condition is false: " + r.Expression
 	case ReasonDependency:
@@ -143,8 +142,6 @@ func (s *State) sentenceOfWait(r Reason) string {
 		return "Waits for the value of its condition: " + r.Expression
 	case ReasonRetryBackoff:
 		return fmt.Sprintf("Attempt %d ended as %s; the next one waits until %s", r.Attempt, r.Outcome, clock(r.Until))
-	case ReasonEarlierMayAct:
-		return fmt.Sprintf("Attempt %d might still act until %s", r.Attempt, clock(r.Until))
 	case ReasonWaitingForRunner:
 		return "Waits for a runner until " + clock(r.Until)
 	case ReasonExecuting:
@@ -158,7 +155,7 @@ func (s *State) sentenceOfWait(r Reason) string {
 	case ReasonUncertainUntil:
 		return fmt.Sprintf("Attempt %d is unreachable and might still act until %s", r.Attempt, clock(r.Until))
 	case ReasonUncertainHeld:
-		return fmt.Sprintf("Attempt %d was lost while it may have changed the outside world; "+
+		return fmt.Sprintf("Attempt %d is unreachable and may have changed the outside world; "+
 			"look at the target, then settle it", r.Attempt)
 	case ReasonLogUnsealed:
 		return fmt.Sprintf("The log of attempt %d is not sealed yet", r.Attempt)

@@ -337,6 +337,9 @@ func (t *teller) jobOf(key string) (int, error) {
 			return i, nil
 		}
 	}
+	if len(t.live.Jobs) == 0 { // no run, or an invalid one: the name stands for any job
+		return 0, nil
+	}
 	return 0, fmt.Errorf("no job %q", key)
 }
 
@@ -389,6 +392,9 @@ func (t *teller) evaluationOf(w words) (Command, error) {
 		return nil, err
 	}
 	c := RecordEvaluation{Job: t.live.JobID(j), Result: w.at(2) == "true", Error: w.named["error"]}
+	if j >= len(t.live.Jobs) {
+		return c, nil
+	}
 	if e := t.live.Jobs[j].Evaluation; e != nil {
 		c.Expression, c.InputDigest = e.Expression, e.InputDigest
 	}

@@ -81,7 +81,7 @@ func (s *State) endings(j int) []Ending {
 		}
 	case ReasonEvaluating:
 		out = append(out, event("EvaluationRecorded"), timer(job.Evaluation.Deadline))
-	case ReasonRetryBackoff, ReasonEarlierMayAct:
+	case ReasonRetryBackoff:
 		out = append(out, timer(job.HeldUntil))
 	case ReasonWaitingForRunner:
 		out = append(out, event("LeaseGranted"), timer(job.QueueDeadline))
