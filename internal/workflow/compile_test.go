@@ -26,7 +26,9 @@ func files(t *testing.T, folder string) []string {
 	return list
 }
 
-func read(t *testing.T, path string) []byte {
+func read(t *testing.T, path string) []byte { return readFile(t, path) }
+
+func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -43,6 +43,9 @@ func parseTemplate(text string) (*Template, *Error) {
 			err.Hint = "add }} at the end of the expression"
 			return nil, err
 		}
+		if strings.TrimSpace(text[start:end]) == "" {
+			return nil, fail(CodeSyntax, Span{at + open, end + len("}}")}, "the expression is empty")
+		}
 		e, err := parse(text[start:end])
 		if err != nil {
 			return nil, err.shifted(start)
