@@ -23,6 +23,7 @@ type world struct {
 	replay *State
 	now    time.Time
 	log    [][]byte
+	names  []string // of all events: version n at n-1
 	lastAt time.Time
 }
 
@@ -56,6 +57,7 @@ func (w *world) do(c Command) (Decision, *domain.Rejection, error) {
 			return d, rejection, fmt.Errorf("%s: %s goes back in time", c.Name(), d.Events[i].Name())
 		}
 		w.lastAt = d.Events[i].Time()
+		w.names = append(w.names, again[i].Name())
 		Evolve(w.live, d.Events[i])
 		Evolve(w.replay, again[i])
 		if err := checkAlways(w.live); err != nil {
@@ -97,7 +99,7 @@ func (w *world) checkWaits() error {
 		if !wait.Reason.Code.Waits() || wait.CausedBy.Version == 0 || len(wait.EndedBy) == 0 || wait.Since.IsZero() {
 			return fmt.Errorf("job %d waits without reason, cause or end: %+v", wait.Job, wait)
 		}
-		if cause := w.eventAt(wait.CausedBy.Version); cause != wait.CausedBy.Event {
+		if cause := w.names[wait.CausedBy.Version-1]; cause != wait.CausedBy.Event {
 			return fmt.Errorf("job %d waits because of event %d, which is %s, not %s",
 				wait.Job, wait.CausedBy.Version, cause, wait.CausedBy.Event)
 		}
@@ -112,17 +114,6 @@ func (w *world) checkWaits() error {
 		return fmt.Errorf("live is %t with %d waits", Live(w.live), len(waits))
 	}
 	return nil
-}
-
-func (w *world) eventAt(version uint64) string {
-	for _, data := range w.log {
-		events, _ := DecodeEvents(data)
-		if version <= uint64(len(events)) {
-			return events[version-1].Name()
-		}
-		version -= uint64(len(events))
-	}
-	return ""
 }
 
 // replayAll rebuilds the state from nothing but the stored events.

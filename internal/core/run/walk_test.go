@@ -1,0 +1,251 @@
+package run
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+var walks = flag.Int("walks", 60, "random walks, each from its own seed")
+var firstWalk = flag.Uint64("walk", 1, "seed of the first random walk")
+
+// TestRandomWalks throws commands of all kinds, most of them nonsense, at a random plan,
+// then heals the world and requires that the run comes to its end. The world checks every
+// law after every event; see world.do.
+func TestRandomWalks(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := *firstWalk; seed < *firstWalk+uint64(*walks); seed++ {
+		w := &walker{world: newWorld(), r: rand.New(rand.NewPCG(seed, 1)), seen: seen}
+		if err := w.walk(); err != nil {
+			t.Fatalf("-walk %d -walks 1: %v\n%s", seed, err, strings.Join(w.trace, "\n"))
+		}
+	}
+	for _, name := range eventNames() {
+		if *walks >= 60 && !seen[name] {
+			t.Errorf("no walk met %s", name)
+		}
+	}
+}
+
+type walker struct {
+	*world
+	r     *rand.Rand
+	slots int
+	trace []string
+	seen  map[string]bool
+}
+
+func (w *walker) walk() error {
+	if err := w.send(w.plan()); err != nil {
+		return err
+	}
+	for range 60 + w.r.IntN(60) {
+		w.now = w.now.Add(time.Duration(w.r.IntN(1+w.r.IntN(90))) * time.Second)
+		if err := w.send(w.command()); err != nil {
+			return err
+		}
+	}
+	if err := w.heal(); err != nil {
+		return err
+	}
+	again, err := w.replayAll()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(EncodeState(again), EncodeState(w.live)) {
+		return fmt.Errorf("the state rebuilt from all stored events is another one")
+	}
+	return nil
+}
+
+func (w *walker) send(c Command) error {
+	d, rejection, err := w.do(c)
+	line := fmt.Sprintf("%s %+v", since(w.now), c)
+	if rejection != nil {
+		line += " -> rejected " + string(rejection.Code)
+	}
+	for _, e := range d.Events {
+		w.seen[e.Name()] = true
+		line += "\n    " + traceEvent(w.live, e)
+	}
+	w.trace = append(w.trace, line)
+	return err
+}
+
+func (w *walker) chance(percent int) bool { return w.r.IntN(100) < percent }
+
+func oneOf[T any](w *walker, from ...T) T { return from[w.r.IntN(len(from))] }
+
+func (w *walker) plan() Command {
+	var jobs []JobSkeleton
+	for i := range 1 + w.r.IntN(6) {
+		k := JobSkeleton{
+			Key: fmt.Sprintf("j%d", i), Effectful: w.chance(30), SoftFail: w.chance(15), Steps: []string{"a", "b"},
+			TimeoutSeconds: int64(30 + w.r.IntN(600)), QueueTimeoutSeconds: int64(60 + w.r.IntN(3600)),
+			Retry: Retry{Max: w.r.IntN(3), BackoffSeconds: int64(w.r.IntN(30)), On: []domain.FailureClass{
+				domain.FailureRunnerLost, domain.FailurePlatform, oneOf(w, domain.FailureUserCode, domain.FailureTimeout),
+			}},
+			If: oneOf(w, "", "", "", "always()", "failure()", "!cancelled()", "success() || failure()", "false",
+				"github.ref == 'x'", "always() && needs.x.result == 'success'"),
+		}
+		for n := range i {
+			if w.chance(40) {
+				k.Needs = append(k.Needs, n)
+			}
+		}
+		jobs = append(jobs, k)
+	}
+	return testRequest(jobs...)
+}
+
+// anyAttempt names an attempt that may exist, mostly with its own epoch.
+func (w *walker) anyAttempt() (domain.AttemptID, uint64) {
+	j := w.r.IntN(len(w.live.Jobs))
+	n := max(1, len(w.live.Jobs[j].Attempts)-w.r.IntN(2))
+	epoch := uint64(n)
+	if w.chance(10) {
+		epoch = uint64(w.r.IntN(4))
+	}
+	return w.live.AttemptID(j, n), epoch
+}
+
+func (w *walker) command() Command {
+	j := w.r.IntN(len(w.live.Jobs))
+	id, epoch := w.anyAttempt()
+	for _, l := range Leases(w.live) {
+		if l.Uncertain && w.chance(8) {
+			return RegainLease{Attempt: l.Attempt, Epoch: l.Epoch, Until: w.now.Add(time.Minute), AbandonBy: w.now.Add(2 * time.Minute)}
+		}
+	}
+	switch w.r.IntN(20) {
+	case 0, 1, 2, 3:
+		return w.lease(j)
+	case 4:
+		return ReportProgress{Attempt: id, Epoch: epoch, Observed: oneOf(w, domain.ObservedPreparing, domain.ObservedRunning,
+			domain.ObservedFinishing), Steps: w.steps(), At: w.now}
+	case 5, 6, 7:
+		return w.result(id, epoch)
+	case 8, 9:
+		return LapseLease{Attempt: id, Epoch: epoch, LastSeen: w.now.Add(-time.Minute), AbandonBy: w.now.Add(time.Minute)}
+	case 10:
+		return RegainLease{Attempt: id, Epoch: epoch, Until: w.now.Add(time.Minute), AbandonBy: w.now.Add(2 * time.Minute)}
+	case 11:
+		if w.chance(25) {
+			return RequestCancel{Cause: by("ben"), Reason: "enough"}
+		}
+		return DeclineLease{Attempt: id, Epoch: epoch, Reason: "busy"}
+	case 12, 13:
+		return Wake{}
+	case 14:
+		return w.evaluation(j)
+	case 15:
+		return Rerun{Cause: by("ben"), Mode: oneOf(w, RerunAll, RerunFailed, RerunJobs), Jobs: []domain.JobID{w.live.JobID(j)}}
+	case 16:
+		return Settle{Cause: by("eve"), Attempt: id, Effect: oneOf(w, domain.EffectNone, domain.EffectConfirmed, domain.EffectUnknown),
+			Then: oneOf(w, ThenRetry, ThenSuccess, ThenFailure), Note: "looked"}
+	case 17:
+		return RecordLog{Attempt: id, Log: Log{Lines: int64(w.r.IntN(2))}}
+	case 18:
+		return RefuseAccess{Attempt: id, Epoch: epoch + 7, What: oneOf(w, RefusedChunk, RefusedFetch), Count: uint64(w.r.IntN(3))}
+	}
+	return w.plan()
+}
+
+func (w *walker) lease(j int) Command {
+	if w.chance(90) {
+		w.slots++
+	}
+	until := w.now.Add(time.Duration(30+w.r.IntN(120)) * time.Second)
+	return GrantLease{
+		Job: w.live.JobID(j), Runner: "m1", RunnerName: "m1", Pool: "default", Tiers: []domain.Tier{domain.TierTrusted},
+		Slot: domain.SlotToken(fmt.Sprintf("m1/0/%d", w.slots)), Until: until, AbandonBy: until.Add(30 * time.Second),
+	}
+}
+
+func (w *walker) steps() []Step {
+	var out []Step
+	for i := range 2 {
+		if w.chance(50) {
+			s := Step{Index: i, Started: w.now}
+			if w.chance(50) {
+				s.Outcome, s.Finished = oneOf(w, domain.OutcomeSuccess, domain.OutcomeFailure), w.now
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (w *walker) result(id domain.AttemptID, epoch uint64) Command {
+	return ReportResult{
+		Attempt: id, Epoch: epoch, Digest: domain.DigestOf([]byte{byte(w.r.IntN(3))}), Steps: w.steps(),
+		Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeSuccess, domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled),
+		Class:   oneOf(w, domain.FailureUserCode, domain.FailurePlatform, domain.FailureRunnerLost),
+	}
+}
+
+func (w *walker) evaluation(j int) Command {
+	c := RecordEvaluation{Job: w.live.JobID(j), Result: w.chance(60)}
+	if e := w.live.Jobs[j].Evaluation; e != nil {
+		c.Expression, c.InputDigest = e.Expression, e.InputDigest
+	}
+	if w.chance(15) {
+		c.Error = "broken"
+	}
+	return c
+}
+
+// heal is a world in which everybody does what they should: runners report, timers fire,
+// people decide, logs are sealed. The run must end within a bounded number of steps.
+func (w *walker) heal() error {
+	for range 600 {
+		waits := Waits(w.live)
+		if len(waits) == 0 {
+			if Live(w.live) {
+				return fmt.Errorf("alive with nothing to wait for")
+			}
+			return nil
+		}
+		c := w.remedy(waits)
+		if err := w.send(c); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the run does not end: %+v", Waits(w.live))
+}
+
+// remedy does what the first wait that can be ended now is waiting for, or lets time pass.
+func (w *walker) remedy(waits []Wait) Command {
+	for _, wait := range waits {
+		job := w.live.Jobs[wait.Job]
+		id := w.live.AttemptID(wait.Job, max(wait.Attempt, 1))
+		switch wait.Reason.Code {
+		case ReasonLogUnsealed:
+			return RecordLog{Attempt: id}
+		case ReasonEvaluating:
+			return RecordEvaluation{
+				Job: w.live.JobID(wait.Job), Expression: job.Evaluation.Expression, InputDigest: job.Evaluation.InputDigest, Result: true,
+			}
+		case ReasonWaitingForRunner:
+			w.slots++
+			return w.lease(wait.Job)
+		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace:
+			return ReportResult{
+				Attempt: id, Epoch: job.Epoch, Digest: domain.DigestOf([]byte("end")),
+				Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeCancelled),
+			}
+		case ReasonUncertainHeld:
+			return Settle{Cause: by("eve"), Attempt: id, Effect: domain.EffectNone, Then: oneOf(w, ThenRetry, ThenFailure)}
+		}
+	}
+	if next, ok := NextWake(w.live); ok && next.After(w.now) {
+		w.now = next
+	}
+	return Wake{}
+}
