@@ -1,0 +1,347 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Config sets what an operator may want to change. The zero value is a good default.
+type Config struct {
+	// QueueBytes bounds the chunks that wait for a write; beyond it Append is ErrBusy.
+	QueueBytes int64
+	// RecentBytes bounds the memory for blocks that were written or read last.
+	RecentBytes int64
+	// WriteTimeout is how long one write may take before it counts as failed.
+	WriteTimeout time.Duration
+	// Now is the clock for times of arrival in evidence.
+	Now func() time.Time
+	// Wrote, if set, hears of every write of a segment. It is called without a lock held and
+	// must not block.
+	Wrote func(Write)
+}
+
+// Write is one write of a segment, for metrics.
+type Write struct {
+	Tenant domain.TenantID
+	Bytes  int64
+	Chunks int
+	Took   time.Duration
+	Err    error
+}
+
+// Counters are sums since Open, for metrics.
+type Counters struct {
+	Chunks, Bytes               uint64 // acknowledged
+	Repeats, Conflicts, Refused uint64
+	Segments, Failures          uint64 // writes
+	Seals, Live                 uint64 // sealed since Open; live now
+	Damaged                     uint64 // objects found damaged at Open
+}
+
+// Gateway is the driver of ingest: it owns goroutines and I/O, and nothing decides here.
+type Gateway struct {
+	store  blob.Store
+	config Config
+	shelf  *shelf
+	writes chan struct{} // tokens
+	seals  chan struct{}
+
+	ctx    context.Context // ends at Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu     sync.Mutex // guards everything below; never held over I/O
+	closed bool
+	lanes  map[domain.TenantID]*lane
+	lives  map[logID]*live
+	queued int64
+	// closings counts seals that ended, so that a look at the store ("is it sealed?") that
+	// such an end overtook is taken again. births wakes readers of logs that had no chunk yet.
+	closings uint64
+	births   chan struct{}
+	counters Counters
+	damaged  []error
+}
+
+type logID struct {
+	tenant  domain.TenantID
+	attempt domain.AttemptID
+}
+
+// Open finds the segments of logs that are not sealed and rebuilds their index, and removes
+// what a crash between sealing and deleting left behind. A damaged segment is set aside
+// (see Damaged) and the rest is served.
+func Open(ctx context.Context, store blob.Store, config Config) (*Gateway, error) {
+	config.QueueBytes = cmp.Or(config.QueueBytes, defaultQueueBytes)
+	config.RecentBytes = cmp.Or(config.RecentBytes, defaultRecentBytes)
+	config.WriteTimeout = cmp.Or(config.WriteTimeout, defaultWriteTimeout)
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	g := &Gateway{
+		store: store, config: config, shelf: newShelf(config.RecentBytes),
+		writes: make(chan struct{}, writesMax), seals: make(chan struct{}, sealsMax),
+		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{},
+	}
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := g.recover(ctx); err != nil {
+		g.cancel()
+		return nil, fmt.Errorf("open log gateway: %w", err)
+	}
+	return g, nil
+}
+
+// Close refuses new chunks and waits for writes that are under way.
+func (g *Gateway) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.work.Wait()
+	g.cancel()
+	return nil
+}
+
+// Counters gives the sums so far.
+func (g *Gateway) Counters() Counters {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.counters
+	c.Live = uint64(len(g.lives))
+	return c
+}
+
+// Damaged gives what Open found broken and set aside, each a *Damage.
+func (g *Gateway) Damaged() []error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.damaged)
+}
+
+// LiveLog is a log that is not sealed.
+type LiveLog struct {
+	Tenant  domain.TenantID
+	Attempt domain.AttemptID
+	Through uint64 // contiguous and durable
+	Ahead   int    // chunks behind a hole
+	Bytes   int64
+}
+
+// Live lists the logs that are not sealed, for a reconciler that looks for attempts that
+// ended without a Seal.
+func (g *Gateway) Live() []LiveLog {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]LiveLog, 0, len(g.lives))
+	for _, l := range g.lives {
+		all = append(all, LiveLog{l.tenant, l.attempt, l.through, len(l.ahead), l.tally.offset})
+	}
+	slices.SortFunc(all, func(a, b LiveLog) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	return all
+}
+
+// Append takes chunks of any attempts, in any order, and returns once what it acknowledges
+// is durable: one Ack per attempt. An error means that nothing is acknowledged; with
+// errors.Is(err, domain.ErrRetry) sending again can help, and is harmless.
+// Preconditions: the caller has found that each chunk comes from its attempt's current lease
+// epoch.
+//
+// Trust: chunks are written by runners; every field is checked here.
+func (g *Gateway) Append(ctx context.Context, chunks []Chunk) ([]Ack, error) {
+	if len(chunks) == 0 {
+		return nil, nil
+	}
+	total := 0
+	for i := range chunks {
+		if err := chunks[i].check(); err != nil {
+			return nil, err
+		}
+		total += len(chunks[i].Data)
+	}
+	if total > AppendBytesMax {
+		return nil, fmt.Errorf("append %d bytes at once: %w", total, ErrInvalid)
+	}
+	parts := split(chunks)
+	var sealed []*part
+	open := parts[:0:0]
+	for _, p := range parts {
+		l, err := g.liveLog(ctx, p.ack.Tenant, p.ack.Attempt)
+		switch {
+		case errors.Is(err, ErrSealed):
+			p.ack.Refused = ErrSealed
+			sealed = append(sealed, p)
+		case err != nil:
+			return nil, err
+		default:
+			p.live = l
+			open = append(open, p)
+		}
+	}
+	if err := g.refuseSealed(ctx, sealed); err != nil {
+		return nil, err
+	}
+	if err := g.submit(ctx, open); err != nil {
+		return nil, err
+	}
+	acks := make([]Ack, len(parts))
+	for i, p := range parts {
+		acks[i] = p.ack
+	}
+	return acks, nil
+}
+
+// split sorts chunks by attempt and sequence and measures them; repeats within the call go.
+func split(chunks []Chunk) []*part {
+	byLog := map[logID]*part{}
+	var parts []*part
+	for i := range chunks {
+		c := &chunks[i]
+		id := logID{c.Tenant, c.Attempt}
+		p := byLog[id]
+		if p == nil {
+			p = &part{ack: Ack{Tenant: c.Tenant, Attempt: c.Attempt}}
+			byLog[id] = p
+			parts = append(parts, p)
+		}
+		p.ack.Epoch = max(p.ack.Epoch, c.Epoch)
+		it := item{content: c.Data, span: span{
+			sequence: c.Sequence, epoch: c.Epoch, at: c.At.UnixMicro(), checksum: c.Checksum, dropped: c.Dropped,
+			mark: c.Mark, step: c.Step, stream: c.Stream,
+		}}
+		it.measure(c.Data)
+		p.items = append(p.items, it)
+	}
+	for _, p := range parts {
+		slices.SortStableFunc(p.items, func(a, b item) int { return cmp.Compare(a.sequence, b.sequence) })
+		kept := p.items[:0]
+		for _, it := range p.items {
+			switch n := len(kept); {
+			case n == 0 || kept[n-1].sequence != it.sequence:
+				kept = append(kept, it)
+			case kept[n-1].checksum != it.checksum:
+				p.conflicts = append(p.conflicts, it)
+			}
+		}
+		p.items = kept
+	}
+	return parts
+}
+
+// liveLog finds the index of a log that may grow, or makes one; ErrSealed when it is closed.
+func (g *Gateway) liveLog(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (*live, error) {
+	id := logID{tenant, attempt}
+	for {
+		g.mu.Lock()
+		l, closings := g.lives[id], g.closings
+		g.mu.Unlock()
+		if l != nil {
+			return l, nil
+		}
+		switch _, err := g.store.Size(ctx, sealedKey(tenant, attempt)); {
+		case err == nil:
+			return nil, ErrSealed
+		case !errors.Is(err, blob.ErrNotFound):
+			return nil, retryable(fmt.Errorf("find log of %s: %w", attempt, err))
+		}
+		g.mu.Lock()
+		if g.closings == closings && g.lives[id] == nil {
+			g.lives[id] = newLive(tenant, attempt)
+			g.announce()
+		}
+		g.mu.Unlock()
+	}
+}
+
+// announce wakes readers of logs that did not exist. The caller holds mu.
+func (g *Gateway) announce() {
+	if g.births != nil {
+		close(g.births)
+		g.births = nil
+	}
+}
+
+// lane gives the tenant's lane. The caller holds mu.
+func (g *Gateway) lane(tenant domain.TenantID) *lane {
+	l := g.lanes[tenant]
+	if l == nil {
+		l = &lane{tenant: tenant, segments: map[uint64]int{}, number: 1}
+		g.lanes[tenant] = l
+	}
+	return l
+}
+
+// submit queues the parts, one request per tenant, and waits for all of them.
+func (g *Gateway) submit(ctx context.Context, parts []*part) error {
+	byTenant := map[domain.TenantID]*request{}
+	var requests []*request
+	var bytes int64
+	for _, p := range parts {
+		r := byTenant[p.ack.Tenant]
+		if r == nil {
+			r = &request{done: make(chan error, 1)}
+			byTenant[p.ack.Tenant] = r
+			requests = append(requests, r)
+		}
+		r.parts = append(r.parts, p)
+		for i := range p.items {
+			// A chunk without bytes costs memory too.
+			r.bytes += len(p.items[i].content) + 160
+		}
+		bytes += int64(r.bytes)
+	}
+	if err := g.enqueue(requests, bytes); err != nil {
+		return err
+	}
+	var failed error
+	for _, r := range requests {
+		select {
+		case err := <-r.done:
+			failed = errors.Join(failed, err)
+		case <-ctx.Done():
+			return fmt.Errorf("append: %w", ctx.Err())
+		}
+	}
+	return failed
+}
+
+func (g *Gateway) enqueue(requests []*request, bytes int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return retryable(ErrClosed)
+	}
+	if g.queued > 0 && g.queued+bytes > g.config.QueueBytes {
+		return &Busy{After: busyFor}
+	}
+	for _, r := range requests {
+		l := g.lane(r.parts[0].ack.Tenant)
+		l.submit(r)
+		g.queued += int64(r.bytes)
+		g.pump(l)
+	}
+	return nil
+}
+
+// pump starts the writes that the lane wants. The caller holds mu.
+func (g *Gateway) pump(l *lane) {
+	for b := l.next(); b != nil; b = l.next() {
+		g.work.Go(func() { g.commit(b) })
+	}
+}
+
+// retryable marks a fault of storage as one that sending again can mend.
+func retryable(err error) error {
+	if err == nil || errors.Is(err, domain.ErrRetry) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, domain.ErrRetry)
+}

@@ -1,0 +1,62 @@
+package logs
+
+import "time"
+
+// Limits of the log gateway: name, value, reason, and what happens there.
+const (
+	// ChunkBytesMax bounds one chunk, so that one span fits a few blocks of memory.
+	// A longer one is refused as invalid.
+	ChunkBytesMax = 1 << 20
+	// AppendBytesMax bounds one call of Append. A larger one is refused as invalid.
+	AppendBytesMax = 16 << 20
+	// StepsMax bounds the step indexes of an attempt; the runner's own words have StepRunner.
+	// A chunk with another index is refused as invalid.
+	StepsMax = 1024
+	// StepRunner is the step index of what the runner itself says.
+	StepRunner uint32 = 1<<32 - 1
+	// MarkBytesMax bounds a mark. A longer one is refused as invalid.
+	MarkBytesMax = 256
+	// LineBytesMax is how much of one line a window shows. The rest is cut with its length
+	// told; raw reading has all of it.
+	LineBytesMax = 64 << 10
+	// WindowBytesMax bounds the text of one window of lines: a window may end early.
+	WindowBytesMax = 4 << 20
+	// WindowLinesMax bounds the lines of one window; a larger count is lowered to it.
+	WindowLinesMax = 10_000
+	// EvidenceMax is how many refused chunks of an attempt are kept; more are only counted.
+	EvidenceMax = 10
+
+	// segmentBytes is when a collecting segment is full and goes out.
+	segmentBytes = 4 << 20
+	// blockBytes is the size of what is read and decoded at a time, live or sealed.
+	blockBytes = 256 << 10
+	// blockSpansMax bounds the spans of a block, for logs of tiny chunks.
+	blockSpansMax = 16 << 10
+	// aheadMax is how many chunks of an attempt may wait behind a missing one. One more is
+	// refused with ErrAhead; the runner sends it again once the hole is filled.
+	aheadMax = 4096
+	// marksMax is how many marks an index lists; later ones still stand in the log.
+	marksMax = 1000
+	// writesMax is how many segments are written at the same time over all tenants.
+	writesMax = 4
+	// sealsMax is how many logs are compacted at the same time: it is CPU time that ingest
+	// and the engine want too.
+	sealsMax = 2
+	// openReads is how many segments are read at the same time at start-up.
+	openReads = 8
+	// busyFor is what a refused caller is told to wait.
+	busyFor = 500 * time.Millisecond
+	// tocBytesMax bounds what a damaged trailer can make us read.
+	tocBytesMax = 64 << 20
+	// indexBytesMax is the same for the index of a sealed log (a 100 GB log has 20 MB).
+	indexBytesMax = 64 << 20
+	// tailBytes is read from the end of an object in the hope that the whole index is in it.
+	tailBytes = 64 << 10
+)
+
+// Defaults of Config.
+const (
+	defaultQueueBytes   = 64 << 20
+	defaultRecentBytes  = 32 << 20
+	defaultWriteTimeout = 30 * time.Second
+)

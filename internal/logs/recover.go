@@ -1,0 +1,262 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// recoverPage is how many segments are read before they are taken in.
+const recoverPage = 256
+
+// recover rebuilds the index of live logs from the segments' tables of contents. It runs
+// before the gateway is used, so it takes no lock.
+func (g *Gateway) recover(ctx context.Context) error {
+	sealed := map[logID]bool{}
+	var repeats []recovered
+	after := ""
+	for {
+		entries, err := g.store.List(ctx, segmentPrefix(""), after, recoverPage)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			break
+		}
+		tables, err := g.readTables(ctx, entries)
+		if err != nil {
+			return err
+		}
+		for i, e := range entries {
+			more, err := g.takeSegment(ctx, e.Key, tables[i], sealed)
+			if err != nil {
+				return err
+			}
+			repeats = append(repeats, more...)
+		}
+		after = entries[len(entries)-1].Key
+	}
+	for _, l := range g.lives {
+		l.settle()
+	}
+	return g.compareRecovered(ctx, repeats)
+}
+
+// readTables reads many tables of contents at once. A damaged one is nil and set aside.
+func (g *Gateway) readTables(ctx context.Context, entries []blob.Entry) ([]*contents, error) {
+	tables := make([]*contents, len(entries))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(openReads)
+	for i, e := range entries {
+		group.Go(func() error {
+			c, err := readContents(ctx, g.store, e.Key, e.Size)
+			switch {
+			case errors.Is(err, ErrDamaged):
+				g.mu.Lock()
+				g.damaged = append(g.damaged, err)
+				g.counters.Damaged++
+				g.mu.Unlock()
+				return nil
+			case errors.Is(err, blob.ErrNotFound):
+				return nil
+			}
+			tables[i] = c
+			return err
+		})
+	}
+	return tables, group.Wait()
+}
+
+// recovered is a span that stands in two segments.
+type recovered struct {
+	id       logID
+	key      string
+	record   record
+	conflict bool // known already; otherwise the checksums have to be compared
+}
+
+func (g *Gateway) takeSegment(
+	ctx context.Context, key string, c *contents, sealed map[logID]bool,
+) (repeats []recovered, err error) {
+	tenant, number, ok := parseSegmentKey(key)
+	if !ok {
+		g.damaged = append(g.damaged, &Damage{Object: key, Why: "no name of a segment"})
+		return nil, nil
+	}
+	lane := g.lane(tenant)
+	lane.number = max(lane.number, number+1)
+	if c == nil {
+		return nil, nil
+	}
+	if c.tenant != tenant {
+		g.damaged = append(g.damaged, &Damage{Object: key, Why: "belongs to tenant " + string(c.tenant)})
+		return nil, nil
+	}
+	for i := range c.records {
+		r := &c.records[i]
+		id := logID{tenant, c.attempts[r.attempt]}
+		l, err := g.recoverLog(ctx, id, sealed)
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			continue
+		}
+		switch v, _ := l.judge(&r.span, r.sequence); v {
+		case fresh:
+			l.take(located{span: r.span, segment: number, record: i, data: r.data})
+		case repeated, conflicting:
+			repeats = append(repeats, recovered{id, key, *r, v == conflicting})
+		}
+	}
+	for _, attempt := range c.attempts {
+		if l := g.lives[logID{tenant, attempt}]; l != nil && l.segments[number] {
+			lane.segments[number]++
+		}
+	}
+	if lane.segments[number] == 0 && len(repeats) == 0 {
+		// Every log in it is sealed: the crash came before the segment was deleted.
+		if err := g.store.Delete(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return repeats, nil
+}
+
+// recoverLog gives the index of a log, nil when the log is sealed.
+func (g *Gateway) recoverLog(ctx context.Context, id logID, sealed map[logID]bool) (*live, error) {
+	if l := g.lives[id]; l != nil {
+		return l, nil
+	}
+	if sealed[id] {
+		return nil, nil
+	}
+	switch _, err := g.store.Size(ctx, sealedKey(id.tenant, id.attempt)); {
+	case err == nil:
+		sealed[id] = true
+		return nil, nil
+	case !errors.Is(err, blob.ErrNotFound):
+		return nil, err
+	}
+	l := newLive(id.tenant, id.attempt)
+	g.lives[id] = l
+	return l, nil
+}
+
+// compareRecovered keeps as evidence what stands in a later segment with other bytes. Such a
+// pair is left when a write failed for its caller but happened all the same.
+func (g *Gateway) compareRecovered(ctx context.Context, repeats []recovered) error {
+	for _, r := range repeats {
+		if !r.conflict {
+			l := g.lives[r.id]
+			b := l.find(r.record.sequence)
+			if b == nil {
+				continue
+			}
+			first, err := g.spanOf(ctx, r.id.tenant, b, r.record.sequence)
+			if errors.Is(err, ErrDamaged) {
+				continue // reading the log will tell
+			}
+			if err != nil {
+				return err
+			}
+			if first.checksum == r.record.checksum {
+				continue
+			}
+		}
+		text, err := readRange(ctx, g.store, r.key, r.record.data, int64(r.record.length))
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			return err
+		}
+		it := item{span: r.record.span, content: text}
+		if err := g.keep(ctx, refusal{r.id.tenant, r.id.attempt, it, "conflict"}); err != nil {
+			return err
+		}
+		g.counters.Conflicts++
+	}
+	return nil
+}
+
+// parseSegmentKey is the reverse of segmentKey.
+func parseSegmentKey(key string) (domain.TenantID, uint64, bool) {
+	parts := strings.Split(key, "/")
+	if len(parts) != 3 || len(parts[2]) != 16 {
+		return "", 0, false
+	}
+	number, err := strconv.ParseUint(parts[2], 16, 64)
+	tenant := domain.TenantID(parts[1])
+	return tenant, number, err == nil && segmentKey(tenant, number) == key
+}
+
+// table gives the table of contents of a segment.
+func (g *Gateway) table(ctx context.Context, key string) (*contents, error) {
+	at := place{key, partIndex}
+	if c, ok := g.shelf.take(at); ok {
+		return c.(*contents), nil
+	}
+	size, err := g.store.Size(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read log segment %s: %w", key, err)
+	}
+	c, err := readContents(ctx, g.store, key, size)
+	if err != nil {
+		return nil, err
+	}
+	g.shelf.put(at, c, int64(len(c.records))*160+256)
+	return c, nil
+}
+
+// liveSpans gives the spans of a block of a live log.
+func (g *Gateway) liveSpans(ctx context.Context, tenant domain.TenantID, b *block) ([]span, error) {
+	if l, ok := g.shelf.take(livePlace(tenant, b)); ok {
+		return l.(*loaded).spans, nil
+	}
+	key := segmentKey(tenant, b.segment)
+	c, err := g.table(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if b.record+b.records > len(c.records) || c.records[b.record].data != b.data {
+		return nil, &Damage{Object: key, Why: "the table of contents has changed"}
+	}
+	spans := make([]span, b.records)
+	for i := range spans {
+		spans[i] = c.records[b.record+i].span
+	}
+	return spans, nil
+}
+
+// liveLoad reads a block of a live log, from the shelf or from its segment.
+func (g *Gateway) liveLoad(ctx context.Context, tenant domain.TenantID, b *block) (*loaded, error) {
+	at := livePlace(tenant, b)
+	if l, ok := g.shelf.take(at); ok {
+		return l.(*loaded), nil
+	}
+	spans, err := g.liveSpans(ctx, tenant, b)
+	if err != nil {
+		return nil, err
+	}
+	text, err := readRange(ctx, g.store, at.object, b.data, b.length)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{block: *b, spans: spans}
+	offset := 0
+	for i := range spans {
+		end := offset + int(spans[i].length)
+		if end > len(text) || domain.Checksum(text[offset:end]) != spans[i].checksum {
+			return nil, &Damage{Object: at.object, Offset: b.data + int64(offset), Why: "a chunk has another checksum"}
+		}
+		l.pieces = append(l.pieces, text[offset:end:end])
+		offset = end
+	}
+	g.shelf.put(at, l, l.cost())
+	return l, nil
+}
