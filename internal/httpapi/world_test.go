@@ -34,7 +34,7 @@ var (
 
 // world is a server whose handlers keep their state in memory, behind real HTTP.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	gate   *credential.Gate
 	server *Server
 	http   *httptest.Server
@@ -45,7 +45,7 @@ type world struct {
 	logs *memoryLogs
 }
 
-func newWorld(t *testing.T, change ...func(*Config)) *world {
+func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
 	gate, err := credential.OpenGate(t.TempDir(), time.Now)
 	if err != nil {
