@@ -51,6 +51,7 @@ type Gateway struct {
 	store  blob.Store
 	config Config
 	shelf  *shelf
+	codec  *codec
 	writes chan struct{} // tokens
 	seals  chan struct{}
 
@@ -87,7 +88,7 @@ func Open(ctx context.Context, store blob.Store, config Config) (*Gateway, error
 		config.Now = time.Now
 	}
 	g := &Gateway{
-		store: store, config: config, shelf: newShelf(config.RecentBytes),
+		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
 		writes: make(chan struct{}, writesMax), seals: make(chan struct{}, sealsMax),
 		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{},
 	}

@@ -39,26 +39,35 @@ func sealedKey(tenant domain.TenantID, attempt domain.AttemptID) string {
 	return string(tenant) + "/logs/" + folder(attempt) + "/" + string(attempt)
 }
 
-var encoders = sync.Pool{New: func() any {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true),
-		zstd.WithWindowSize(blockBytes), zstd.WithEncoderLevel(zstd.SpeedDefault))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return e
-}}
+// codec lends Zstandard encoders and decoders: making one costs more than using it. Each
+// gateway has its own, so that nothing is shared between gateways (the library synchronises
+// by channels, which must not cross the bubbles of a simulation).
+type codec struct{ encoders, decoders sync.Pool }
 
-var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(detailBytesMax))
-	if err != nil {
-		panic(err)
+func newCodec() *codec {
+	c := &codec{}
+	c.encoders.New = func() any {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true),
+			zstd.WithWindowSize(blockBytes), zstd.WithEncoderLevel(zstd.SpeedDefault))
+		if err != nil {
+			panic(err) // the options are constants
+		}
+		return e
 	}
-	return d
-}}
+	c.decoders.New = func() any {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(detailBytesMax))
+		if err != nil {
+			panic(err)
+		}
+		return d
+	}
+	return c
+}
 
-func unpack(packed []byte, size int) ([]byte, error) {
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
+// unpack decompresses; size is what is expected, and no more than detailBytesMax can come.
+func (c *codec) unpack(packed []byte, size int) ([]byte, error) {
+	d := c.decoders.Get().(*zstd.Decoder)
+	defer c.decoders.Put(d)
 	return d.DecodeAll(packed, make([]byte, 0, size))
 }
 
@@ -76,6 +85,7 @@ type packer struct {
 	written int64
 	index   index
 	track   ansi.Tracker
+	codec   *codec
 	encoder *zstd.Encoder
 
 	start cursor // of the block that collects
@@ -84,14 +94,14 @@ type packer struct {
 	out   []byte
 }
 
-func newPacker(w io.Writer, tenant domain.TenantID, attempt domain.AttemptID) *packer {
+func newPacker(w io.Writer, c *codec, tenant domain.TenantID, attempt domain.AttemptID) *packer {
 	return &packer{
-		w: w, index: index{tenant: tenant, attempt: attempt},
-		encoder: encoders.Get().(*zstd.Encoder), raw: make([]byte, 0, blockBytes),
+		w: w, index: index{tenant: tenant, attempt: attempt}, codec: c,
+		encoder: c.encoders.Get().(*zstd.Encoder), raw: make([]byte, 0, blockBytes),
 	}
 }
 
-func (p *packer) close() { encoders.Put(p.encoder) }
+func (p *packer) close() { p.codec.encoders.Put(p.encoder) }
 
 // add appends a span. It is cut where a block is full; its mark stays on its side.
 func (p *packer) add(s span, text []byte) error {
@@ -210,7 +220,7 @@ func encodeDetail(b []byte, encoder *zstd.Encoder, spans []span, packed int) []b
 // decodeDetail reads what encodeDetail wrote for a block of that many bytes.
 //
 // Trust: b may be damaged in any way.
-func decodeDetail(b []byte, length int64) ([]span, error) {
+func (c *codec) decodeDetail(b []byte, length int64) ([]span, error) {
 	malformed := errors.New("malformed detail of a block")
 	if len(b) < skipHeader+12 || binary.LittleEndian.Uint32(b) != magicDetail {
 		return nil, malformed
@@ -219,7 +229,7 @@ func decodeDetail(b []byte, length int64) ([]span, error) {
 	if count > blockSpansMax || size > detailBytesMax {
 		return nil, malformed
 	}
-	text, err := unpack(b[20:], int(min(size, 1<<20)))
+	text, err := c.unpack(b[20:], int(min(size, 1<<20)))
 	if err != nil || len(text) != int(size) {
 		return nil, malformed
 	}
@@ -400,17 +410,17 @@ func readIndex(ctx context.Context, store blob.Store, ref *Ref) (*index, error) 
 // decodeBlock reads a stored block: its detail and its frame.
 //
 // Trust: stored may be damaged in any way.
-func decodeBlock(b *block, stored []byte) (*loaded, error) {
+func (c *codec) decodeBlock(b *block, stored []byte) (*loaded, error) {
 	if crc32.Checksum(stored, castagnoli) != b.sum || len(stored) != int(b.detail)+int(b.packed) {
 		return nil, errors.New("a block has another checksum")
 	}
-	spans, err := decodeDetail(stored[:b.detail], b.length)
+	spans, err := c.decodeDetail(stored[:b.detail], b.length)
 	if err != nil {
 		return nil, err
 	}
 	var raw []byte
 	if b.packed > 0 {
-		if raw, err = unpack(stored[b.detail:], int(b.length)); err != nil {
+		if raw, err = c.unpack(stored[b.detail:], int(b.length)); err != nil {
 			return nil, fmt.Errorf("unpack a block: %w", err)
 		}
 	}
@@ -438,7 +448,7 @@ func (g *Gateway) sealedLoad(ctx context.Context, ref *Ref, b *block) (*loaded, 
 	if err != nil {
 		return nil, err
 	}
-	l, err := decodeBlock(b, stored)
+	l, err := g.codec.decodeBlock(b, stored)
 	if err != nil {
 		return nil, &Damage{Object: ref.Object, Offset: at.part, Why: err.Error()}
 	}

@@ -107,7 +107,7 @@ func (g *Gateway) compact(ctx context.Context, l *live, end uint64) (Ref, error)
 		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
 	}
 	r, w := io.Pipe()
-	p := newPacker(w, l.tenant, l.attempt)
+	p := newPacker(w, g.codec, l.tenant, l.attempt)
 	defer p.close()
 	packed := make(chan struct{})
 	go func() {
