@@ -22,6 +22,9 @@ type Committed struct {
 	Version   uint64 // version of the last event
 	At        time.Time
 	Events    []any
+	// State is the stream's state after the row, for observers during their call only;
+	// reactors get nil.
+	State any
 }
 
 // Live is a live stream as observers see it. State is the owner's: read it during the
@@ -317,7 +320,8 @@ func (o *owner) committed(b *batch) (effects []any) {
 		r := &b.store.Rows[i]
 		key := streamKey{r.Tenant, r.Stream}
 		rows = append(rows, Committed{Partition: o.partition, Epoch: o.epoch, Position: r.Position,
-			Tenant: r.Tenant, Stream: r.Stream, First: b.first[key], Version: r.Version, At: r.At, Events: b.events[key]})
+			Tenant: r.Tenant, Stream: r.Stream, First: b.first[key], Version: r.Version, At: r.At, Events: b.events[key],
+			State: b.touched[key].state})
 		s, head := b.touched[key], &b.store.Heads[i]
 		s.stored, s.wake, s.live = true, head.NextWake, head.Live
 		o.timers.set(key, head.NextWake)

@@ -150,6 +150,9 @@ func (d *driver) carry(ctx context.Context, effects []any) {
 			for _, o := range d.engine.observers {
 				o.Committed(eff.rows)
 			}
+			for i := range eff.rows {
+				eff.rows[i].State = nil // the owner's own again
+			}
 			for _, t := range d.tails {
 				t.offer(eff.rows)
 			}
@@ -180,6 +183,9 @@ func (d *driver) carry(ctx context.Context, effects []any) {
 func (d *driver) load(ctx context.Context, key streamKey) {
 	d.lookup(ctx, func() any {
 		s, err := d.read(ctx, key)
+		if err != nil {
+			pause(ctx, 200*time.Millisecond) // a store that is away is not asked in a tight loop
+		}
 		return inLoaded{key, s, err}
 	})
 }
