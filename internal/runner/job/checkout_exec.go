@@ -1,0 +1,237 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/isolate"
+)
+
+var (
+	commitForm = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+	sourceForm = regexp.MustCompile(`^/[A-Za-z0-9._/-]+$`)
+)
+
+// errRefused marks an answer of the server that another try won't change.
+var errRefused = errors.New("refused")
+
+// checkout brings exactly the pinned commit into the workspace, in two parts. The first
+// runs outside the sandbox, where the token is, in a folder that no step can write. The
+// second runs inside, without a token, because a workspace that steps have touched is
+// theirs: its hooks and settings must not run with the runner's rights.
+func (j *job) checkout(ctx context.Context, r *running) ending {
+	commit := j.m.Source.Commit
+	if !commitForm.MatchString(commit) || !sourceForm.MatchString(j.m.Source.Path) ||
+		strings.Contains(j.m.Source.Path, "..") {
+		return failed(domain.FailureInvalid, "the manifest names no commit that can be fetched")
+	}
+	fetched := make(chan error, 1)
+	fetching, cancel := context.WithTimeoutCause(ctx, fetchPatience, fmt.Errorf("it took longer than %s", fetchPatience))
+	defer cancel()
+	go func() { fetched <- j.fetch(fetching) }()
+	select {
+	case err := <-fetched:
+		if err != nil && ctx.Err() == nil {
+			return failed(domain.FailurePlatform, "fetch commit %s: %v", commit, err)
+		}
+	case s := <-j.stops:
+		j.begin(s)
+	case <-j.timeout.C:
+		j.begin(Stop{Reason: "timeout", Grace: j.grace()})
+	}
+	if j.stop != nil {
+		cancel()
+		<-fetched
+		return ending{outcome: outcomeCancelled, message: "stopped: " + j.stop.Reason}
+	}
+	if ctx.Err() != nil {
+		j.kill(ctx)
+		return failed(j.killed.Class, "%s", j.killed.Message)
+	}
+	end := j.execute(ctx, r, isolate.Command{
+		Args: []string{
+			"sh", "-c", placeScript, "checkout", j.box.Inside().Source + "/repository", commit,
+			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.plan.Index),
+		},
+		Env: j.environment(nil, quietGit),
+		Dir: j.inside.workspace,
+	}, nil)
+	if end.outcome != outcomeSuccess {
+		if end.class == domain.FailureUserCode {
+			end.class = domain.FailurePlatform // there is nothing of the author's in it
+		}
+		return end
+	}
+	head, err := readCommandFile(j.files, commandFile("head", r.plan.Index))
+	if err == nil && strings.TrimSpace(head) != commit {
+		err = fmt.Errorf("it has %q", short(strings.TrimSpace(head)))
+	}
+	if err != nil {
+		return failed(domain.FailurePlatform, "check that the workspace has commit %s: %v", commit, err)
+	}
+	return end
+}
+
+// quietGit keeps git inside the sandbox to what the repository itself says.
+var quietGit = map[string]string{
+	"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0",
+	"GIT_TEMPLATE_DIR": "", "GIT_ADVICE": "0",
+}
+
+// placeScript makes a fresh repository of what was fetched: $1 is the fetched
+// repository, $2 the commit, $3 the remote's address, $4 the branch or nothing, $5 the
+// file for the answer. It copies the pack, so that the workspace stands on its own.
+const placeScript = `set -e
+for f in ./* ./.[!.]* ./..?*; do
+  if [ -e "$f" ] || [ -L "$f" ]; then rm -rf "$f"; fi
+done
+git init -q --template= .
+mkdir -p .git/objects/pack .git/info
+cp "$1"/objects/pack/pack-*.pack "$1"/objects/pack/pack-*.idx .git/objects/pack/
+if [ -s "$1"/shallow ]; then cp "$1"/shallow .git/shallow; fi
+printf '[remote "origin"]\n\turl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n' "$3" >> .git/config
+set -- "$1" "$2" "$3" "$4" "$5"
+safe='-c core.hooksPath=/dev/null -c core.fsmonitor=false -c advice.detachedHead=false -c submodule.recurse=false'
+if [ -n "$4" ]; then
+  git $safe checkout -q --force -B "$4" "$2" --
+  git update-ref "refs/remotes/origin/$4" "$2"
+else
+  git $safe checkout -q --force --detach "$2" --
+fi
+git rev-parse 'HEAD^{commit}' > "$5"
+`
+
+// branchOf is the local branch that the checkout makes, as people expect it: the one
+// that was pushed. It is empty for tags and everything else.
+func branchOf(ref string) string {
+	name, ok := strings.CutPrefix(ref, "refs/heads/")
+	if !ok || strings.HasPrefix(name, "-") {
+		return ""
+	}
+	return name
+}
+
+func (j *job) remote() string { return strings.TrimSuffix(j.order.Server, "/") + j.m.Source.Path }
+
+// fetch gets the commit into the source folder, and tries again while the server is
+// away.
+func (j *job) fetch(ctx context.Context) error {
+	dir := filepath.Join(j.box.Outside().Source, "repository")
+	pause := fetchPause
+	for attempt := 1; ; attempt++ {
+		err := bareRepository(dir)
+		if err == nil {
+			err = j.fetchOnce(ctx, dir)
+		}
+		if err == nil || attempt == fetchAttempts || errors.Is(err, errRefused) || ctx.Err() != nil {
+			return err
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return context.Cause(ctx)
+		}
+		pause *= 2
+	}
+}
+
+// bareRepository makes an empty repository; it is the same on every try.
+func bareRepository(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	for _, sub := range []string{"objects/pack", "objects/info", "refs/heads", "refs/tags"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil { //nolint:gosec // read inside the sandbox
+			return err
+		}
+	}
+	for name, text := range map[string]string{
+		"HEAD":   "ref: refs/heads/none\n",
+		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // as above
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchOnce runs git with nothing of the machine's or the job's configuration. The
+// token is in the environment of this one process: not in its arguments, not in the
+// address, not on disk.
+func (j *job) fetchOnce(ctx context.Context, dir string) error {
+	base := strings.TrimSuffix(j.order.Server, "/")
+	cmd := exec.CommandContext(ctx, "git", "--git-dir="+dir,
+		"-c", "protocol.version=0", // the server decides by the refs it advertises what may be had
+		"-c", "protocol.allow=never", "-c", "protocol.http.allow=always", "-c", "protocol.https.allow=always",
+		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "credential.helper=",
+		"-c", "fetch.fsckObjects=true", "-c", "transfer.fsckObjects=true", "-c", "submodule.recurse=false",
+		"-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+		"-c", "http.followRedirects=false", "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60",
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--depth=1",
+		"--", j.remote(), j.m.Source.Commit)
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_ALLOW_PROTOCOL=http:https",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + base + "/.extraHeader",
+		"GIT_CONFIG_VALUE_0=Authorization: Bearer " + j.m.Token,
+	}
+	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	// git starts others; a group of its own lets a stop reach them all.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	said := &bounded{max: 4096}
+	cmd.Stdout, cmd.Stderr = said, said
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(said.text.String(), j.m.Token, "***"))
+	for _, final := range []string{
+		"not our ref", "unadvertised object", "Authentication failed", "returned error: 4", "could not read Username",
+		"fsck", "does not exist", "Server does not allow request",
+	} {
+		if strings.Contains(text, final) {
+			return fmt.Errorf("%w by the server: %s", errRefused, text)
+		}
+	}
+	return fmt.Errorf("git: %w: %s", err, text)
+}
+
+// bounded keeps the start of what is written to it.
+type bounded struct {
+	text bytes.Buffer
+	max  int
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := b.max - b.text.Len(); room > 0 {
+		_, _ = b.text.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}

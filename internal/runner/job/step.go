@@ -1,0 +1,388 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/isolate"
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+)
+
+// Outcomes of steps.
+const (
+	outcomeSuccess   = string(domain.OutcomeSuccess)
+	outcomeFailure   = string(domain.OutcomeFailure)
+	outcomeTimedOut  = string(domain.OutcomeTimedOut)
+	outcomeCancelled = string(domain.OutcomeCancelled)
+	outcomeSkipped   = string(domain.OutcomeSkipped)
+)
+
+// ending is how a step ended.
+type ending struct {
+	outcome string
+	class   domain.FailureClass
+	code    int
+	message string
+}
+
+func failed(class domain.FailureClass, format string, args ...any) ending {
+	return ending{outcome: outcomeFailure, class: class, message: fmt.Sprintf(format, args...)}
+}
+
+// running is a step while it runs.
+type running struct {
+	plan    plan.Step
+	state   *runnerv1.Step
+	env     map[string]string // the step's own, evaluated
+	outputs map[string]string
+}
+
+// step runs one step, or says why not.
+func (j *job) step(ctx context.Context, i int) {
+	r := &running{plan: j.m.Steps[i], state: j.steps[i], outputs: make(map[string]string)}
+	end, run := j.admit(r)
+	if run {
+		r.state.StartedUs = time.Now().UnixMicro()
+		j.started = j.started || r.plan.Uses == plan.UsesRun
+		j.report(domain.ObservedRunning, r.state)
+		if r.plan.Uses == plan.UsesCheckout {
+			end = j.checkout(ctx, r)
+		} else {
+			end = j.runScript(ctx, r)
+		}
+		r.state.FinishedUs = time.Now().UnixMicro()
+	}
+	j.conclude(r, end)
+	if run {
+		j.report(domain.ObservedRunning, r.state)
+	}
+}
+
+// admit evaluates what decides whether a step runs: its env, which its condition may
+// name, its condition and its name.
+func (j *job) admit(r *running) (ending, bool) {
+	skip := func(message string) (ending, bool) {
+		return ending{outcome: outcomeSkipped, message: message}, false
+	}
+	if j.stop != nil {
+		if !r.plan.Cleanup {
+			return ending{outcome: outcomeCancelled, message: "the job was stopped before this step"}, false
+		}
+		if !time.Now().Before(j.until) {
+			return ending{outcome: outcomeCancelled, message: "the grace period was over before this step"}, false
+		}
+	}
+	if j.ctx == nil {
+		return skip("the job could not be prepared")
+	}
+	r.env = make(map[string]string)
+	for _, b := range r.plan.Env {
+		value, err := expr.Interpolate(b.Value, j.ctx.evaluation(r.plan.ID, r.env, j.status()))
+		if err != nil {
+			return failed(domain.FailureInvalid, "the value of env %s: %v", b.Name, err), false
+		}
+		r.env[b.Name] = value
+	}
+	env := j.ctx.evaluation(r.plan.ID, r.env, j.status())
+	if name, err := expr.Interpolate(r.plan.Name, env); err == nil {
+		r.state.Name = cut(j.log, name) // a name that can't be evaluated stays as it is written
+	}
+	if r.plan.Cleanup && strings.TrimSpace(r.plan.If) == "" {
+		return ending{}, true
+	}
+	condition, err := expr.ParseCondition(r.plan.If)
+	if err != nil {
+		return failed(domain.FailureInvalid, "its condition: %v", err), false
+	}
+	verdict, err := condition.Eval(env)
+	switch {
+	case err != nil:
+		return failed(domain.FailureInvalid, "its condition: %v", err), false
+	case verdict.Holds:
+		return ending{}, true
+	case verdict.ByStatus:
+		return skip("an earlier step failed")
+	}
+	return skip("its condition is false: " + short(strings.TrimSpace(r.plan.If)))
+}
+
+// conclude records how a step ended and what that means for the job.
+func (j *job) conclude(r *running, end ending) {
+	s := r.state
+	s.Outcome, s.Conclusion, s.ExitCode = end.outcome, end.outcome, int32(end.code)
+	s.Message = cut(j.log, end.message)
+	if end.outcome == outcomeFailure || end.outcome == outcomeTimedOut {
+		if end.message != "" {
+			j.log.say(s.GetIndex(), "%s", end.message)
+		}
+		// A platform that broke is no answer of the step, so there is nothing to forgive.
+		if r.plan.SoftFail && end.class != domain.FailurePlatform {
+			s.Conclusion = outcomeSuccess
+		} else {
+			j.fail(end.class, fmt.Sprintf("step %d (%s): %s", s.GetIndex()+1, s.GetName(), end.message))
+		}
+	}
+	if j.ctx != nil {
+		j.ctx.record(r.plan.ID, r.outputs, s.GetOutcome(), s.GetConclusion())
+	}
+}
+
+// runScript runs a step of the workflow's author.
+func (j *job) runScript(ctx context.Context, r *running) ending {
+	env := j.ctx.evaluation(r.plan.ID, r.env, j.status())
+	script, err := expr.Interpolate(r.plan.Script, env)
+	if err != nil {
+		return failed(domain.FailureInvalid, "its script: %v", err)
+	}
+	folder, err := expr.Interpolate(r.plan.WorkDir, env)
+	if err != nil {
+		return failed(domain.FailureInvalid, "its working-directory: %v", err)
+	}
+	dir := j.inside.workspace
+	if path.IsAbs(folder) {
+		dir = path.Clean(folder)
+	} else if folder != "" {
+		dir = path.Join(dir, folder)
+	}
+	sh, err := shellFor(r.plan.Shell)
+	if err != nil {
+		return failed(domain.FailureInvalid, "%v", err)
+	}
+	name := fmt.Sprintf("step_%d%s", r.plan.Index, sh.suffix)
+	if err := writeFile(j.files, name, []byte(sh.before+script+sh.after), 0o755); err != nil {
+		return failed(domain.FailurePlatform, "%v", err)
+	}
+	extra, err := j.commandFiles(r)
+	if err != nil {
+		return failed(domain.FailurePlatform, "%v", err)
+	}
+	at := path.Join(j.inside.files, name)
+	command := isolate.Command{Args: withScript(sh.args, at), Env: j.environment(r.env, extra), Dir: dir}
+	end := j.execute(ctx, r, command, withScript(sh.fallback, at))
+	if err := j.obeyFiles(r); err != nil && end.outcome == outcomeSuccess {
+		return failed(domain.FailureUserCode, "%v", err)
+	}
+	return end
+}
+
+// execute runs a command in the sandbox with its output going to the step's log.
+func (j *job) execute(ctx context.Context, r *running, command isolate.Command, fallback []string) ending {
+	out := newOutput(j.log, r.state.GetIndex(), func(c workflowCommand) error { return j.obey(r, c) })
+	p, end, err := startPump(out)
+	if err != nil {
+		return failed(domain.FailurePlatform, "make a pipe: %v", err)
+	}
+	j.pumps = append(j.pumps, p)
+	command.Stdout, command.Stderr = end, end
+	run, err := j.box.Start(ctx, command)
+	if errors.Is(err, isolate.ErrProgramNotFound) && len(fallback) > 0 {
+		command.Args = fallback
+		run, err = j.box.Start(ctx, command)
+	}
+	_ = end.Close()
+	switch {
+	case errors.Is(err, isolate.ErrProgramNotFound):
+		return failed(domain.FailureInvalid, "the shell %q is not installed on this runner: %v", command.Args[0], err)
+	case errors.Is(err, isolate.ErrGone):
+		return failed(domain.FailurePlatform, "the sandbox ended before the step could start")
+	case err != nil:
+		return failed(domain.FailureUserCode, "%v", err)
+	}
+	exit, why, err := j.wait(ctx, r, run)
+	p.drained()
+	out.settle()
+	out.obeyNothing()
+	switch {
+	case j.killed != nil:
+		return ending{outcome: outcomeFailure, class: j.killed.Class, code: exit.Code, message: j.killed.Message}
+	case err != nil:
+		return failed(domain.FailurePlatform, "the sandbox ended while the step ran")
+	case why == whyTimeout:
+		return ending{
+			outcome: outcomeTimedOut, class: domain.FailureTimeout, code: exit.Code,
+			message: fmt.Sprintf("timed out after %s", time.Duration(r.plan.TimeoutSeconds)*time.Second),
+		}
+	case why == whyStop:
+		return ending{outcome: outcomeCancelled, code: exit.Code, message: "stopped: " + j.stop.Reason}
+	case exit.Code != 0:
+		return ending{
+			outcome: outcomeFailure, class: domain.FailureUserCode, code: exit.Code, message: "ended with " + exit.String(),
+		}
+	case out.fault != nil:
+		return failed(domain.FailureUserCode, "%v", out.fault)
+	}
+	return ending{outcome: outcomeSuccess}
+}
+
+// Why a step was asked to end.
+const (
+	whyNot = iota
+	whyTimeout
+	whyStop
+)
+
+// wait waits for the end of a step, and brings it about when it must.
+func (j *job) wait(ctx context.Context, r *running, run isolate.Running) (isolate.Exit, int, error) {
+	exited := make(chan struct{})
+	var exit isolate.Exit
+	var err error
+	go func() {
+		exit, err = run.Wait()
+		close(exited)
+	}()
+	var limit <-chan time.Time
+	if r.plan.TimeoutSeconds > 0 {
+		t := time.NewTimer(time.Duration(r.plan.TimeoutSeconds) * time.Second)
+		defer t.Stop()
+		limit = t.C
+	}
+	kill := time.NewTimer(time.Hour)
+	kill.Stop()
+	defer kill.Stop()
+	stops, timeout := j.stops, j.timeout.C
+	if j.stop != nil { // a cleanup step: it has what is left of the grace
+		stops, timeout = nil, nil
+		kill.Reset(time.Until(j.until))
+	}
+	why := whyNot
+	ask := func(reason int, grace time.Duration) {
+		why, stops, timeout, limit = reason, nil, nil, nil
+		_ = run.Signal(syscall.SIGTERM) // a sandbox that is gone shows in exited
+		_ = run.Signal(syscall.SIGCONT) // or a stopped process would never hear of it
+		kill.Reset(grace)
+	}
+	broken, done := j.log.broken, ctx.Done()
+	for {
+		select {
+		case <-exited:
+			return exit, why, err
+		case s := <-stops:
+			j.begin(s)
+			ask(whyStop, s.Grace)
+		case <-timeout:
+			s := Stop{Reason: "timeout", Grace: j.grace()}
+			j.begin(s)
+			ask(whyStop, s.Grace)
+		case <-limit:
+			ask(whyTimeout, j.grace())
+		case <-kill.C:
+			_ = run.Kill()
+			if why == whyNot {
+				why = whyStop
+			}
+		case <-done:
+			done = nil
+			j.kill(ctx)
+			_ = run.Kill()
+		case <-broken:
+			broken = nil
+			j.breakDown()
+			_ = run.Kill()
+		}
+	}
+}
+
+// Kinds of command files.
+const (
+	fileEnv     = "env"
+	fileOutput  = "output"
+	filePath    = "path"
+	fileState   = "state"
+	fileSummary = "summary"
+)
+
+var commandFileVariables = map[string]string{
+	fileEnv: "GITHUB_ENV", fileOutput: "GITHUB_OUTPUT", filePath: "GITHUB_PATH", fileState: "GITHUB_STATE",
+	fileSummary: "GITHUB_STEP_SUMMARY",
+}
+
+func commandFile(kind string, index int) string { return fmt.Sprintf("%s_%d", kind, index) }
+
+// commandFiles makes the step's files and the variables that name them.
+func (j *job) commandFiles(r *running) (map[string]string, error) {
+	vars := map[string]string{"GITHUB_ACTION": r.plan.ID}
+	for kind, variable := range commandFileVariables {
+		name := commandFile(kind, r.plan.Index)
+		if err := writeFile(j.files, name, nil, 0o666); err != nil {
+			return nil, err
+		}
+		vars[variable] = path.Join(j.inside.files, name)
+	}
+	return vars, nil
+}
+
+// obeyFiles takes over what a step wrote into its files. What stands before an error
+// counts.
+func (j *job) obeyFiles(r *running) error {
+	var all error
+	for _, kind := range []string{fileEnv, fileOutput, filePath, fileState} {
+		text, err := readCommandFile(j.files, commandFile(kind, r.plan.Index))
+		if err == nil {
+			err = j.obeyFile(r, kind, text)
+		}
+		if err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", commandFileVariables[kind], err))
+		}
+		if err := j.files.Remove(commandFile(kind, r.plan.Index)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
+
+func (j *job) obeyFile(r *running, kind, text string) error {
+	if kind == filePath {
+		for _, folder := range parsePaths(text) {
+			j.path = append([]string{folder}, j.path...)
+		}
+		return nil
+	}
+	pairs, err := parsePairs(text)
+	for _, p := range pairs {
+		switch kind {
+		case fileEnv:
+			if strings.EqualFold(p.name, "NODE_OPTIONS") {
+				err = errors.Join(err, errors.New("NODE_OPTIONS can't be set this way: it would change every later program"))
+				continue
+			}
+			j.ctx.env[p.name] = p.value
+		case fileOutput:
+			err = errors.Join(err, j.setOutput(r, p.name, p.value))
+		}
+	}
+	return err
+}
+
+func (j *job) setOutput(r *running, name, value string) error {
+	j.outputs += len(name) + len(value)
+	if j.outputs > outputBytesMax {
+		return fmt.Errorf("output %s: the outputs of this job exceed %d bytes", short(name), outputBytesMax)
+	}
+	r.outputs[name] = value
+	return nil
+}
+
+// obey carries out a workflow command. It runs on the pump's goroutine while the job's
+// own waits for the step, and never after the step was drained.
+func (j *job) obey(r *running, c workflowCommand) error {
+	switch c.name {
+	case "set-output":
+		if c.properties["name"] == "" {
+			return errors.New("set-output: it has no name")
+		}
+		return j.setOutput(r, c.properties["name"], c.value)
+	case "set-env", "add-path":
+		return fmt.Errorf("the command %s is not available: write to the file that GITHUB_%s names",
+			c.name, strings.ToUpper(strings.TrimPrefix(strings.TrimPrefix(c.name, "set-"), "add-")))
+	}
+	return nil
+}
