@@ -1,0 +1,272 @@
+package dispatch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Timing are the lease times that the board works with.
+type Timing struct {
+	Poll    time.Duration // longest wait of a poll
+	Lease   time.Duration // how long a renewal lasts
+	Abandon time.Duration // after the last renewal the job must be gone
+}
+
+// head is a job that waits for a runner.
+type head struct {
+	tenant    domain.TenantID
+	partition domain.PartitionID
+	job       domain.JobID
+	class     domain.Class
+	tier      domain.Tier
+	runsOn    []string
+	since     time.Time
+	asked     bool // a grant is on its way
+}
+
+// lease is the right of one runner to execute one attempt.
+type lease struct {
+	tenant    domain.TenantID
+	partition domain.PartitionID
+	attempt   domain.AttemptID
+	epoch     uint64
+	runner    domain.RunnerID
+	pool      domain.PoolID
+	slot      domain.SlotToken
+	until     time.Time
+	abandonBy time.Time
+	lastSeen  time.Time
+	uncertain bool
+	lapsing   bool // a lapse is on its way
+	stop      *stop
+	held      bool // the runner has named it in a renewal
+}
+
+// stop is a wish to end an attempt.
+type stop struct {
+	reason     string
+	grace      time.Time
+	renewUntil time.Time
+	known      bool // the runner has taken it
+}
+
+// closing is an attempt that has an outcome and whose log is not sealed yet: its last
+// chunks may still come.
+type closing struct {
+	tenant    domain.TenantID
+	partition domain.PartitionID
+	epoch     uint64
+	runner    domain.RunnerID
+	end       uint64
+}
+
+// agent is a registered runner as the board knows it.
+type agent struct {
+	pool.Runner
+	tenant   domain.TenantID
+	pool     domain.PoolID
+	labels   []string // its own and its pool's
+	aliases  []string // patterns that the pool answers by way of it
+	lastSeen time.Time
+	polling  bool
+	draining bool
+	open     []domain.SlotToken
+}
+
+// poolView is a pool as the board knows it.
+type poolView struct {
+	pool      domain.PoolID
+	tenant    domain.TenantID
+	partition domain.PartitionID
+	tiers     []domain.Tier
+	config    pool.Config
+}
+
+// board is the pool owner's memory and rules. No method does I/O; time comes in.
+type board struct {
+	timing  Timing
+	heads   map[domain.JobID]*head
+	leases  map[domain.AttemptID]*lease
+	closing map[domain.AttemptID]*closing
+	agents  map[domain.RunnerID]*agent
+	pools   map[domain.PoolID]*poolView
+	lent    map[domain.SlotToken]domain.JobID // asked for or leased
+	held    map[domain.RunnerID]int           // leases and grants under way per runner
+	ready   map[domain.PartitionID]bool
+}
+
+func newBoard(t Timing) *board {
+	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
+		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
+		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
+		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}}
+}
+
+// addHead announces a ready job; repeating it changes nothing.
+func (b *board) addHead(h head) (news bool) {
+	if b.heads[h.job] != nil {
+		return false
+	}
+	b.heads[h.job] = &h
+	return true
+}
+
+// dropHead forgets a job that is not ready any more.
+func (b *board) dropHead(job domain.JobID) { delete(b.heads, job) }
+
+// addLease takes a committed lease in. After a take-over nobody knows when the runner was
+// heard last, so it gets a full period to come back.
+func (b *board) addLease(l lease, now time.Time) (news bool) {
+	if b.leases[l.attempt] != nil {
+		return false
+	}
+	l.until, l.abandonBy = now.Add(b.timing.Lease), now.Add(b.timing.Abandon)
+	if l.lastSeen.IsZero() {
+		l.lastSeen = now
+	}
+	b.leases[l.attempt] = &l
+	job := l.attempt.Job()
+	if _, asked := b.lent[l.slot]; !asked {
+		b.lent[l.slot] = job
+		b.held[l.runner]++
+	}
+	delete(b.heads, job)
+	return true
+}
+
+// dropLease gives the slot back.
+func (b *board) dropLease(attempt domain.AttemptID) {
+	l := b.leases[attempt]
+	if l == nil {
+		return
+	}
+	delete(b.leases, attempt)
+	b.giveBack(l.slot, l.runner)
+}
+
+func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID) {
+	if _, ok := b.lent[slot]; !ok {
+		return
+	}
+	delete(b.lent, slot)
+	if b.held[runner]--; b.held[runner] <= 0 {
+		delete(b.held, runner)
+	}
+}
+
+// heard notes that a runner spoke, and what it offers. Offers are taken from polls only:
+// a slot is lent only while somebody waits to be told.
+func (b *board) heard(id domain.RunnerID, polling, draining bool, offers []domain.SlotToken, now time.Time) {
+	a := b.agents[id]
+	if a == nil {
+		return
+	}
+	a.lastSeen, a.draining = now, draining
+	if polling {
+		a.polling, a.open = !draining, offers
+		if len(offers) > a.Capacity {
+			a.open = offers[:a.Capacity]
+		}
+	}
+}
+
+// left notes that a runner's poll has ended.
+func (b *board) left(id domain.RunnerID) {
+	if a := b.agents[id]; a != nil {
+		a.polling = false
+	}
+}
+
+// renewed answers one renewal. known is false when memory can't tell: then the store is
+// asked. regain says that the lease had lapsed and the run must take it back first.
+func (b *board) renewed(runner domain.RunnerID, attempt domain.AttemptID, epoch uint64, now time.Time) (l *lease, known, regain bool) {
+	l = b.leases[attempt]
+	if l == nil || l.epoch != epoch || l.runner != runner {
+		return nil, false, false
+	}
+	l.held, l.lastSeen = true, now
+	if l.uncertain || l.lapsing {
+		return l, true, true
+	}
+	b.extend(l, now)
+	return l, true, false
+}
+
+// extend renews a lease, never beyond what a requested stop allows.
+func (b *board) extend(l *lease, now time.Time) {
+	until, abandon := now.Add(b.timing.Lease), now.Add(b.timing.Abandon)
+	if l.stop != nil && !l.stop.renewUntil.IsZero() && until.After(l.stop.renewUntil) {
+		until = later(l.stop.renewUntil, l.until)
+		abandon = later(until.Add(b.timing.Abandon-b.timing.Lease), l.abandonBy)
+	}
+	l.until, l.abandonBy = until, abandon
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// lapses are leases whose holders were not heard in time. Each is named once until it is
+// renewed or the submission failed.
+func (b *board) lapses(now time.Time) []lease {
+	var out []lease
+	for _, id := range slices.Sorted(maps.Keys(b.leases)) {
+		l := b.leases[id]
+		if l.uncertain || l.lapsing || l.until.After(now) {
+			continue
+		}
+		l.lapsing = true
+		out = append(out, *l)
+	}
+	return out
+}
+
+// grace gives every lease a fresh period: the clock jumped, or the machine slept, and
+// nobody's silence proves anything.
+func (b *board) grace(now time.Time) {
+	for _, l := range b.leases {
+		if !l.uncertain {
+			l.until, l.abandonBy = now.Add(b.timing.Lease), now.Add(b.timing.Abandon)
+		}
+	}
+}
+
+// ofRunner are the leases a runner must know, in the order of their attempts.
+func (b *board) ofRunner(id domain.RunnerID) []*lease {
+	var out []*lease
+	for _, l := range b.leases {
+		if l.runner == id {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(x, y *lease) int { return cmp.Compare(x.attempt, y.attempt) })
+	return out
+}
+
+// forget drops everything of a partition that is not owned here any more.
+func (b *board) forget(p domain.PartitionID) {
+	for id, h := range b.heads {
+		if h.partition == p {
+			delete(b.heads, id)
+		}
+	}
+	for id, l := range b.leases {
+		if l.partition == p {
+			b.dropLease(id)
+		}
+	}
+	for id, c := range b.closing {
+		if c.partition == p {
+			delete(b.closing, id)
+		}
+	}
+	delete(b.ready, p)
+}

@@ -1,0 +1,145 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
+)
+
+// Logs is what dispatch needs of the log gateway.
+type Logs interface {
+	Append(ctx context.Context, chunks []logs.Chunk) ([]logs.Ack, error)
+}
+
+// uploadChunks hands the chunks of current leases to the gateway and acknowledges what is
+// durable. A gateway that is away is no refusal: the runner keeps its chunks.
+func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1.Chunk, acks *acks) {
+	if len(in) == 0 {
+		return
+	}
+	allowed := map[domain.AttemptID]permit{}
+	var chunks []logs.Chunk
+	for _, c := range in {
+		att := domain.AttemptID(c.GetAttempt())
+		p, asked := allowed[att]
+		if !asked {
+			p = d.permit(ctx, who, att, c.GetEpoch(), acks)
+			allowed[att] = p
+		}
+		if p.epoch != c.GetEpoch() || !p.ok {
+			continue
+		}
+		if p.closed && c.GetSequence() > p.end {
+			continue
+		}
+		chunks = append(chunks, logs.Chunk{Tenant: p.tenant, Attempt: att, Epoch: c.GetEpoch(), Sequence: c.GetSequence(),
+			Step: c.GetStep(), Stream: uint8(c.GetStream()), At: time.UnixMicro(c.GetAtUs()).UTC(), Data: c.GetData(),
+			Checksum: c.GetChecksum(), Mark: c.GetMark(), Dropped: c.GetDroppedBytes()})
+	}
+	if len(chunks) == 0 {
+		return
+	}
+	done, err := d.cfg.Logs.Append(ctx, chunks)
+	if err != nil {
+		d.cfg.Log.Warn("log chunks not taken", "runner", who.Name, "error", err)
+	}
+	for _, a := range done {
+		ack := acks.of(a.Attempt, a.Epoch)
+		ack.Chunks = max(ack.Chunks, a.Through)
+		if errors.Is(a.Refused, logs.ErrSealed) {
+			// The log is complete without it: the runner may forget what it still has.
+			ack.Chunks = max(ack.Chunks, allowed[a.Attempt].end)
+		}
+	}
+}
+
+// permit says whether an attempt's chunks may be taken.
+type permit struct {
+	tenant domain.TenantID
+	epoch  uint64
+	ok     bool
+	closed bool   // the attempt has an outcome: only what its report counted may come
+	end    uint64 // then: the last sequence
+}
+
+// permit decides by memory, else by the store. A stale epoch is refused, and the run
+// keeps the evidence.
+func (d *Dispatcher) permit(ctx context.Context, who agent, att domain.AttemptID, epoch uint64, acks *acks) permit {
+	d.mu.Lock()
+	l, c := d.board.leases[att], d.board.closing[att]
+	d.mu.Unlock()
+	switch {
+	case l != nil && l.runner == who.Runner.Runner && l.epoch == epoch:
+		return permit{tenant: l.tenant, epoch: epoch, ok: true}
+	case c != nil && c.runner == who.Runner.Runner && c.epoch == epoch && c.end > 0:
+		return permit{tenant: c.tenant, epoch: epoch, ok: true, closed: true, end: c.end}
+	}
+	at, err := d.find(ctx, who, att)
+	if err != nil {
+		acks.fail(att, epoch, err)
+		return permit{}
+	}
+	if !at.sure {
+		return permit{}
+	}
+	h, err := d.cfg.Engine.Read(ctx, at.tenant, streamOf(att), false)
+	if err != nil {
+		acks.fail(att, epoch, err)
+		return permit{}
+	}
+	s := h.State.(*run.State)
+	_, a, found := s.AttemptByID(att)
+	if found && a.Epoch == epoch && a.Runner == who.Runner.Runner {
+		if a.Outcome == domain.OutcomeNone {
+			return permit{tenant: at.tenant, epoch: epoch, ok: true}
+		}
+		if a.LogEnd > 0 {
+			// A repeat of what the sealed log has: the acknowledgement was lost.
+			acks.of(att, epoch).Chunks = a.LogEnd
+			return permit{}
+		}
+	}
+	d.refuseAccess(ctx, at, att, epoch, run.RefusedChunk, "a log chunk came with a lease that is not the current one")
+	acks.refuse(att, epoch, domain.Reject(domain.CodeLeaseEpochStale, "The lease is not the current one."))
+	return permit{}
+}
+
+// refuseAccess leaves evidence of a refused caller in the run's history.
+func (d *Dispatcher) refuseAccess(ctx context.Context, at place, att domain.AttemptID, epoch uint64, what, message string) {
+	_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition, Stream: streamOf(att),
+		Command: run.RefuseAccess{Cause: internal("dispatch"), Attempt: att, Epoch: epoch, What: what, Message: message}})
+	if err != nil {
+		d.cfg.Log.Warn("refusal could not be recorded", "attempt", att, "what", what, "error", err)
+	}
+}
+
+// MayFetch says whether an attempt's token is alive; a refused one leaves evidence. It is
+// the injected liveness of attempt tokens.
+func (d *Dispatcher) MayFetch(ctx context.Context, tenant domain.TenantID, att domain.AttemptID, epoch uint64) bool {
+	d.mu.Lock()
+	l := d.board.leases[att]
+	live := l != nil && l.tenant == tenant && l.epoch == epoch
+	d.mu.Unlock()
+	if live {
+		return true
+	}
+	at, err := d.find(ctx, agent{tenant: tenant}, att)
+	if err != nil || !at.sure || at.tenant != tenant {
+		return false
+	}
+	h, err := d.cfg.Engine.Read(ctx, at.tenant, streamOf(att), false)
+	if err != nil {
+		return false
+	}
+	if run.MayAct(h.State.(*run.State), att, epoch) == nil {
+		return true
+	}
+	d.refuseAccess(ctx, at, att, epoch, run.RefusedFetch, "a token of a lease that is not the current one was presented")
+	return false
+}

@@ -1,0 +1,231 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/manifest"
+)
+
+// Manifests builds the order for a granted attempt. A *domain.Rejection says that it can
+// never be built; any other error that it may be tried again.
+type Manifests interface {
+	Build(ctx context.Context, want Order) (*manifest.Manifest, error)
+}
+
+// Order names the attempt that a manifest is wanted for.
+type Order struct {
+	Tenant  domain.TenantID
+	Attempt domain.AttemptID
+	Epoch   uint64
+	Runner  domain.RunnerID
+	Pool    domain.PoolID
+	Slot    domain.SlotToken
+	Until   time.Time
+}
+
+// Signer signs manifests.
+type Signer interface {
+	Sign(payload []byte) (keyID string, signature []byte)
+}
+
+// Engine is what dispatch needs of the engine.
+type Engine interface {
+	engine.Submitter
+	Send(ctx context.Context, env engine.Envelope, answer func(engine.Ack, error)) error
+	Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
+	Present(ctx context.Context, token domain.Token) error
+}
+
+// Config of a dispatcher.
+type Config struct {
+	Engine    Engine
+	Manifests Manifests
+	Signer    Signer
+	Keys      func() []Key
+	Logs      Logs
+	Locate    func(ctx context.Context, tenant domain.TenantID, run domain.RunID) (domain.PartitionID, error)
+	Clock     *engine.Clock
+	Log       *slog.Logger
+	Timing    Timing
+	// Partitions is how many partitions must be loaded before memory's word counts.
+	Partitions int
+	Grace      time.Duration // told to runners: between asking a job to stop and killing it
+	Mint       func(prefix string) string
+	// Placed is told how long a job had waited when its lease was granted.
+	Placed func(wait time.Duration, class domain.Class)
+}
+
+// Dispatcher owns the pools of this server.
+type Dispatcher struct {
+	cfg Config
+
+	mu      sync.Mutex
+	board   *board
+	polls   map[domain.RunnerID]chan struct{} // closed to wake a waiting poll
+	swept   map[domain.StreamID]bool
+	repairs uint64
+	kick    chan struct{} // something changed: place again
+	stopped chan struct{}
+}
+
+// New makes a dispatcher. Register it as the engine's observer, then Start it.
+func New(cfg Config) *Dispatcher {
+	if cfg.Placed == nil {
+		cfg.Placed = func(time.Duration, domain.Class) {}
+	}
+	return &Dispatcher{cfg: cfg, board: newBoard(cfg.Timing), polls: map[domain.RunnerID]chan struct{}{},
+		swept: map[domain.StreamID]bool{}, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+}
+
+func (d *Dispatcher) now() time.Time {
+	now, _ := d.cfg.Clock.Now()
+	return now
+}
+
+// changed asks for another placement. It is called with mu held and never blocks.
+func (d *Dispatcher) changed() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// wake ends a runner's waiting poll so that it is told the news. mu is held.
+func (d *Dispatcher) wake(id domain.RunnerID) {
+	if c := d.polls[id]; c != nil {
+		close(c)
+		delete(d.polls, id)
+	}
+}
+
+// Start runs placement and the lease keeper until ctx ends.
+func (d *Dispatcher) Start(ctx context.Context) {
+	go d.loop(ctx)
+}
+
+// Done is closed when the loop has ended.
+func (d *Dispatcher) Done() <-chan struct{} { return d.stopped }
+
+func (d *Dispatcher) loop(ctx context.Context) {
+	defer close(d.stopped)
+	every := min(max(d.cfg.Timing.Lease/10, 20*time.Millisecond), time.Second)
+	keeper := time.NewTicker(every)
+	defer keeper.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.kick:
+			d.place(ctx)
+		case <-keeper.C:
+			// A loop that was not run for long means that this process was stopped, not
+			// that every runner fell silent: they get a fresh period.
+			stall := time.Since(last) > every+d.cfg.Timing.Lease/2
+			last = time.Now()
+			_, jumped := d.cfg.Clock.Now()
+			d.keep(ctx, stall || jumped)
+		}
+	}
+}
+
+// keep submits a lapse for every lease whose holder was not heard in time.
+func (d *Dispatcher) keep(ctx context.Context, grace bool) {
+	d.mu.Lock()
+	now := d.now()
+	if grace {
+		d.board.grace(now)
+	}
+	lapsed := d.board.lapses(now)
+	d.mu.Unlock()
+	for _, l := range lapsed {
+		err := d.cfg.Engine.Send(ctx, engine.Envelope{
+			Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt),
+			Command: run.LapseLease{Cause: internal("lease-keeper"), Attempt: l.attempt, Epoch: l.epoch,
+				LastSeen: l.lastSeen, AbandonBy: l.abandonBy},
+		}, func(_ engine.Ack, err error) { d.lapseAnswered(l.attempt, err) })
+		if err != nil {
+			d.lapseAnswered(l.attempt, err)
+		}
+	}
+}
+
+// lapseAnswered lets the keeper try again when a lapse could not be recorded. A rejection
+// means that the run knows better: the attempt ended, or the lease is another one.
+func (d *Dispatcher) lapseAnswered(attempt domain.AttemptID, err error) {
+	if err == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.board.leases[attempt]; l != nil {
+		l.lapsing = false
+	}
+	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeLeaseNotLive {
+		d.board.dropLease(attempt)
+	}
+}
+
+// place asks the placement rules who gets what, and asks the runs for those leases.
+func (d *Dispatcher) place(ctx context.Context) {
+	d.mu.Lock()
+	picks := d.board.place(d.now())
+	d.mu.Unlock()
+	for _, p := range picks {
+		err := d.cfg.Engine.Send(ctx, engine.Envelope{
+			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Command: p.command,
+		}, func(ack engine.Ack, err error) { d.granted(p, err) })
+		if err != nil {
+			d.granted(p, err)
+		}
+	}
+}
+
+// granted settles a pick: on success the committed event has brought the lease already;
+// otherwise slot and job are free again.
+func (d *Dispatcher) granted(p pick, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.cfg.Placed(d.now().Sub(p.head.since), p.head.class)
+		return
+	}
+	d.board.giveBack(p.command.Slot, p.command.Runner)
+	if h := d.board.heads[p.head.job]; h != nil {
+		h.asked = false
+	}
+	var r *domain.Rejection
+	if errors.As(err, &r) {
+		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
+		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
+	} else {
+		d.cfg.Log.Warn("lease could not be granted", "job", p.head.job, "error", err)
+		time.AfterFunc(100*time.Millisecond, func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.changed()
+		})
+	}
+	d.changed()
+}
+
+func internal(name string) domain.Cause {
+	return domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: name, Via: "internal"}}
+}
+
+func streamOf(a domain.AttemptID) domain.StreamID {
+	r, _, _, _ := a.Split()
+	return r.Stream()
+}
+
+func jobStream(j domain.JobID) domain.StreamID {
+	r, _, _ := j.Split()
+	return r.Stream()
+}

@@ -1,0 +1,423 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+)
+
+// Protocol is the version of the runner protocol that this server speaks.
+const Protocol = 1
+
+// Limits of one exchange. A runner that sends more is told so; it splits what it has.
+const (
+	offersMax   = 1000 // slots of a runner
+	messagesMax = 4096 // renewals, progress, results, declines or chunks of one exchange
+)
+
+// Key verifies manifests.
+type Key struct {
+	ID     string
+	Public ed25519.PublicKey
+}
+
+// Exchange implements the runner protocol: take everything in, answer at once when there
+// is something to say, otherwise wait as long as the runner asked for.
+//
+// Trust: the request is a runner's only after authenticate.
+func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
+	who, err := d.authenticate(req.GetSession(), req.GetResume())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSizes(req); err != nil {
+		return nil, err
+	}
+	token, ok := domain.ParseToken(req.GetToken())
+	if !ok {
+		return nil, domain.Reject(domain.CodeInvalidArgument, "The acknowledgement token is malformed.")
+	}
+	if err := d.cfg.Engine.Present(ctx, token); err != nil {
+		return nil, err
+	}
+	polling := req.GetWaitMs() > 0
+	d.mu.Lock()
+	offers := make([]domain.SlotToken, 0, len(req.GetOffers()))
+	for _, o := range req.GetOffers() {
+		if strings.HasPrefix(o, string(who.Runner.Runner)+"/") {
+			offers = append(offers, domain.SlotToken(o))
+		}
+	}
+	d.board.heard(who.Runner.Runner, polling, req.GetDraining(), offers, d.now())
+	d.known(who, req)
+	if polling {
+		d.changed()
+	}
+	d.mu.Unlock()
+
+	res := &runnerv1.ExchangeResponse{Timing: d.timing()}
+	d.upload(ctx, who, req, res)
+	d.renew(ctx, who, req, res)
+	if polling {
+		d.wait(ctx, who, req, res)
+	}
+	return res, nil
+}
+
+func checkSizes(req *runnerv1.ExchangeRequest) error {
+	n := max(len(req.GetRenewals()), len(req.GetProgress()), len(req.GetResults()), len(req.GetChunks()), len(req.GetDeclines()))
+	if n > messagesMax || len(req.GetOffers()) > offersMax {
+		return domain.Reject(domain.CodeTooLarge, "Too many messages in one exchange; send the rest with the next one.")
+	}
+	return nil
+}
+
+func (d *Dispatcher) timing() *runnerv1.Timing {
+	t := d.cfg.Timing
+	return &runnerv1.Timing{PollMs: t.Poll.Milliseconds(), RenewMs: (t.Lease / 3).Milliseconds(),
+		LeaseMs: t.Lease.Milliseconds(), AbandonMs: t.Abandon.Milliseconds(), GraceMs: d.cfg.Grace.Milliseconds()}
+}
+
+// authenticate finds the runner that a session belongs to. The answer is the same for an
+// unknown session and a wrong secret.
+func (d *Dispatcher) authenticate(session, resume string) (agent, error) {
+	denied := domain.Reject(domain.CodeUnauthenticated, "This session is not known; register the runner again.")
+	sum := sha256.Sum256([]byte(resume))
+	digest := domain.Digest("sha256:" + hex.EncodeToString(sum[:]))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.board.agents {
+		if string(a.Session) == session && subtle.ConstantTimeCompare([]byte(a.Resume), []byte(digest)) == 1 {
+			return *a, nil
+		}
+	}
+	if !d.allReady() {
+		return agent{}, errNotReady
+	}
+	return agent{}, denied
+}
+
+var errNotReady = domain.Reject(domain.CodeNotOwner, "The server is starting; try again.")
+
+// allReady reports whether memory holds every live stream. mu is held.
+func (d *Dispatcher) allReady() bool { return len(d.board.ready) >= d.cfg.Partitions }
+
+// known notes which stop requests the runner has taken. mu is held.
+func (d *Dispatcher) known(who agent, req *runnerv1.ExchangeRequest) {
+	for _, att := range req.GetKnownCancels() {
+		if l := d.board.leases[domain.AttemptID(att)]; l != nil && l.runner == who.Runner.Runner && l.stop != nil {
+			l.stop.known = true
+		}
+	}
+}
+
+// place of an attempt: where its run lives.
+type place struct {
+	tenant    domain.TenantID
+	partition domain.PartitionID
+	sure      bool // false: memory is still loading, ask again later
+}
+
+// find says where an attempt's run lives, by memory or by the store.
+func (d *Dispatcher) find(ctx context.Context, who agent, att domain.AttemptID) (place, error) {
+	d.mu.Lock()
+	if l := d.board.leases[att]; l != nil {
+		defer d.mu.Unlock()
+		return place{l.tenant, l.partition, true}, nil
+	}
+	if c := d.board.closing[att]; c != nil {
+		defer d.mu.Unlock()
+		return place{c.tenant, c.partition, true}, nil
+	}
+	ready := d.allReady()
+	d.mu.Unlock()
+	if !ready {
+		return place{}, nil
+	}
+	r, _, _, ok := att.Split()
+	if !ok {
+		return place{}, domain.Reject(domain.CodeAttemptNotFound, "There is no such attempt.")
+	}
+	p, err := d.cfg.Locate(ctx, who.tenant, r)
+	if err != nil {
+		return place{}, err
+	}
+	return place{who.tenant, p, true}, nil
+}
+
+// upload commits what the runner brought: chunks first, so that a log is complete before
+// its result is, then progress, results and declines in order.
+func (d *Dispatcher) upload(ctx context.Context, who agent, req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
+	acks := newAcks()
+	d.uploadChunks(ctx, who, req.GetChunks(), acks)
+	cause := domain.Cause{Actor: domain.Actor{Kind: "runner", ID: string(who.Runner.Runner), Via: "runner_session"}}
+	var asks []ask
+	for _, p := range req.GetProgress() {
+		att := domain.AttemptID(p.GetAttempt())
+		seq := p.GetSequence()
+		asks = append(asks, ask{att, p.GetEpoch(), progressCommand(cause, p, d.now()), func(a *runnerv1.Ack) { a.Progress = max(a.Progress, seq) }})
+	}
+	for _, r := range req.GetResults() {
+		asks = append(asks, ask{domain.AttemptID(r.GetAttempt()), r.GetEpoch(), resultCommand(cause, r), func(a *runnerv1.Ack) { a.Result = true }})
+	}
+	for _, c := range req.GetDeclines() {
+		asks = append(asks, ask{domain.AttemptID(c.GetAttempt()), c.GetEpoch(), run.DeclineLease{Cause: cause,
+			Attempt: domain.AttemptID(c.GetAttempt()), Epoch: c.GetEpoch(), Reason: c.GetReason()},
+			func(a *runnerv1.Ack) { a.Result = true }})
+	}
+	d.submitAll(ctx, who, asks, acks, res)
+	res.Acks = acks.list()
+}
+
+// ask is one command on behalf of a runner, and what its commit acknowledges.
+type ask struct {
+	attempt domain.AttemptID
+	epoch   uint64
+	command run.Command
+	done    func(*runnerv1.Ack)
+}
+
+// submitAll sends all commands before it waits for the first answer, so that they share a
+// batch. Commands of one attempt keep their order.
+func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks *acks, res *runnerv1.ExchangeResponse) {
+	type answer struct {
+		ack engine.Ack
+		err error
+	}
+	waits := make([]chan answer, len(asks))
+	for i, a := range asks {
+		at, err := d.find(ctx, who, a.attempt)
+		if err != nil {
+			acks.fail(a.attempt, a.epoch, err)
+			continue
+		}
+		if !at.sure {
+			continue // no acknowledgement: the runner sends it again
+		}
+		got := make(chan answer, 1)
+		err = d.cfg.Engine.Send(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition,
+			Stream: streamOf(a.attempt), Command: a.command}, func(ack engine.Ack, err error) { got <- answer{ack, err} })
+		if err != nil {
+			acks.fail(a.attempt, a.epoch, err)
+			continue
+		}
+		waits[i] = got
+	}
+	for i, got := range waits {
+		if got == nil {
+			continue
+		}
+		select {
+		case a := <-got:
+			if a.err != nil {
+				acks.fail(asks[i].attempt, asks[i].epoch, a.err)
+				continue
+			}
+			res.Token = a.ack.Token.String()
+			if a.ack.Refusal != nil {
+				acks.refuse(asks[i].attempt, asks[i].epoch, a.ack.Refusal)
+				continue
+			}
+			asks[i].done(acks.of(asks[i].attempt, asks[i].epoch))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew answers every renewal. Only the store's word ends a lease; silence means "go on
+// as long as your lease lasts".
+func (d *Dispatcher) renew(ctx context.Context, who agent, req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
+	for _, r := range req.GetRenewals() {
+		att, epoch := domain.AttemptID(r.GetAttempt()), r.GetEpoch()
+		d.mu.Lock()
+		now := d.now()
+		l, known, regain := d.board.renewed(who.Runner.Runner, att, epoch, now)
+		var reply *runnerv1.RenewalReply
+		if known && !regain {
+			reply = live(l, now)
+		}
+		d.mu.Unlock()
+		switch {
+		case reply != nil:
+		case known:
+			reply = d.regain(ctx, l.tenant, l.partition, att, epoch)
+		default:
+			reply = d.verdict(ctx, who, att, epoch)
+		}
+		if reply != nil {
+			res.Renewals = append(res.Renewals, reply)
+		}
+	}
+}
+
+func live(l *lease, now time.Time) *runnerv1.RenewalReply {
+	return &runnerv1.RenewalReply{Attempt: string(l.attempt), Epoch: l.epoch, Live: true,
+		LeaseMs: max(l.until.Sub(now).Milliseconds(), 0), AbandonMs: max(l.abandonBy.Sub(now).Milliseconds(), 0)}
+}
+
+// regain asks the run to take a lapsed lease back.
+func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domain.PartitionID,
+	att domain.AttemptID, epoch uint64) *runnerv1.RenewalReply {
+	now := d.now()
+	_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: tenant, Partition: p, Stream: streamOf(att),
+		Command: run.RegainLease{Cause: internal("lease-keeper"), Attempt: att, Epoch: epoch,
+			Until: now.Add(d.cfg.Timing.Lease), AbandonBy: now.Add(d.cfg.Timing.Abandon)}})
+	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
+		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(r.Code)}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.board.leases[att]; err == nil && l != nil && l.epoch == epoch {
+		l.uncertain, l.lapsing = false, false
+		d.board.extend(l, d.now())
+		return live(l, d.now())
+	}
+	return nil
+}
+
+func gone(c domain.Code) bool {
+	switch c {
+	case domain.CodeLeaseEpochStale, domain.CodeLeaseNotLive, domain.CodeAttemptNotFound, domain.CodeNotFound, domain.CodeRunConcluded:
+		return true
+	}
+	return false
+}
+
+// verdict asks the store about a lease that memory doesn't hold.
+func (d *Dispatcher) verdict(ctx context.Context, who agent, att domain.AttemptID, epoch uint64) *runnerv1.RenewalReply {
+	dead := func(c domain.Code) *runnerv1.RenewalReply {
+		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(c)}
+	}
+	at, err := d.find(ctx, who, att)
+	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
+		return dead(r.Code)
+	}
+	if err != nil || !at.sure {
+		return nil
+	}
+	h, err := d.cfg.Engine.Read(ctx, at.tenant, streamOf(att), false)
+	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
+		return dead(r.Code)
+	}
+	if err != nil {
+		return nil
+	}
+	if r := run.MayAct(h.State.(*run.State), att, epoch); r != nil {
+		return dead(r.Code)
+	}
+	return nil // it lives, and memory will know in a moment
+}
+
+// wait collects what there is to say; if there is nothing it waits for news.
+func (d *Dispatcher) wait(ctx context.Context, who agent, req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
+	limit := min(time.Duration(req.GetWaitMs())*time.Millisecond, d.cfg.Timing.Poll, max(d.cfg.Timing.Lease/3, 50*time.Millisecond))
+	deadline := time.Now().Add(limit)
+	held := map[string]bool{}
+	for _, r := range req.GetRenewals() {
+		held[r.GetAttempt()] = true
+	}
+	var news chan struct{}
+	defer func() { d.pollEnded(who.Runner.Runner, news) }()
+	for {
+		news = make(chan struct{})
+		d.mu.Lock()
+		d.polls[who.Runner.Runner] = news
+		orders, cancels := d.outbox(who.Runner.Runner, held)
+		d.mu.Unlock()
+		res.Cancels = cancels
+		for _, o := range orders {
+			if l := d.order(ctx, o); l != nil {
+				res.Leases = append(res.Leases, l)
+			}
+		}
+		rest := time.Until(deadline)
+		if len(res.Leases)+len(res.Cancels)+len(res.Acks) > 0 || refused(res) || rest <= 0 {
+			return
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// pollEnded notes that nobody waits for this runner's news any more, unless another poll
+// has taken over meanwhile.
+func (d *Dispatcher) pollEnded(id domain.RunnerID, news chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if current, ok := d.polls[id]; !ok || current == news {
+		delete(d.polls, id)
+		d.board.left(id)
+	}
+}
+
+func refused(res *runnerv1.ExchangeResponse) bool {
+	for _, r := range res.GetRenewals() {
+		if !r.GetLive() {
+			return true
+		}
+	}
+	return false
+}
+
+// outbox lists what the runner must be told: leases that it did not name as held, and
+// stop requests that it has not confirmed. mu is held.
+func (d *Dispatcher) outbox(id domain.RunnerID, held map[string]bool) (orders []lease, cancels []*runnerv1.Cancel) {
+	now := d.now()
+	for _, l := range d.board.ofRunner(id) {
+		switch {
+		case !held[string(l.attempt)] && !l.held && !l.uncertain:
+			orders = append(orders, *l)
+		case l.stop != nil && !l.stop.known:
+			reason := "cancelled"
+			if l.stop.reason == string(run.ReasonTimeoutGrace) || l.stop.reason == string(run.ReasonTimedOut) {
+				reason = "timeout"
+			}
+			cancels = append(cancels, &runnerv1.Cancel{Attempt: string(l.attempt), Epoch: l.epoch, Reason: reason,
+				GraceMs: max(l.stop.grace.Sub(now).Milliseconds(), 0)})
+		}
+	}
+	return orders, cancels
+}
+
+// order builds and signs the manifest of a lease. One that can never be built is declined
+// on the runner's behalf, with the reason.
+func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
+	m, err := d.cfg.Manifests.Build(ctx, Order{Tenant: l.tenant, Attempt: l.attempt, Epoch: l.epoch,
+		Runner: l.runner, Pool: l.pool, Slot: l.slot, Until: l.until})
+	if err == nil {
+		var payload []byte
+		if payload, err = m.Encode(); err == nil {
+			id, signature := d.cfg.Signer.Sign(payload)
+			now := d.now()
+			return &runnerv1.Lease{Attempt: string(l.attempt), Epoch: l.epoch, Slot: string(l.slot), Manifest: payload,
+				KeyId: id, Signature: signature, LeaseMs: l.until.Sub(now).Milliseconds(),
+				AbandonMs: l.abandonBy.Sub(now).Milliseconds()}
+		}
+	}
+	d.cfg.Log.Warn("manifest could not be built", "attempt", l.attempt, "error", err)
+	if r, ok := domain.AsRejection(err); ok {
+		_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt),
+			Command: run.DeclineLease{Cause: internal("dispatch"), Attempt: l.attempt, Epoch: l.epoch, Reason: r.Message}})
+		if err != nil {
+			d.cfg.Log.Warn("lease could not be declined", "attempt", l.attempt, "error", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package dispatch
+
+import (
+	"slices"
+
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+)
+
+// Loaded implements engine.Observer: the whole truth about one live stream. It comes at
+// take-over and again with every sweep; whatever memory lacks is repaired here.
+func (d *Dispatcher) Loaded(live engine.Live) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch s := live.State.(type) {
+	case *run.State:
+		if d.loadRun(live, s) && d.swept[live.Stream] {
+			d.repairs++
+			d.cfg.Log.Warn("reconciler gave waiting work its cause back", "stream", live.Stream)
+		}
+		d.swept[live.Stream] = true
+	case *pool.State:
+		d.loadPool(live.Tenant, live.Partition, s)
+	}
+	d.changed()
+}
+
+// loadRun brings heads, leases and closings of a run in line with its state. It says
+// whether anything was missing.
+func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
+	now := d.now()
+	for i, j := range s.Jobs {
+		job := s.JobID(i)
+		if j.State == run.StateReady {
+			repaired = d.board.addHead(headOf(live.Tenant, live.Partition, s, i)) || repaired
+		} else {
+			d.board.dropHead(job)
+		}
+		for n := range j.Attempts {
+			a := &j.Attempts[n]
+			att := s.AttemptID(i, a.Number)
+			if a.Outcome != domain.OutcomeNone {
+				d.board.dropLease(att)
+				if a.Log == nil && !a.Declined && d.board.closing[att] == nil {
+					d.board.closing[att] = &closing{live.Tenant, live.Partition, a.Epoch, a.Runner, a.LogEnd}
+				}
+				continue
+			}
+			repaired = d.board.addLease(leaseOf(live, att, a), now) || repaired
+		}
+	}
+	return repaired
+}
+
+func headOf(tenant domain.TenantID, p domain.PartitionID, s *run.State, index int) head {
+	return head{tenant: tenant, partition: p, job: s.JobID(index), class: s.Request.Class, tier: s.Request.Tier,
+		runsOn: s.Skeleton(index).RunsOn, since: s.Jobs[index].ReadyAt}
+}
+
+func leaseOf(live engine.Live, att domain.AttemptID, a *run.Attempt) lease {
+	l := lease{tenant: live.Tenant, partition: live.Partition, attempt: att, epoch: a.Epoch, runner: a.Runner,
+		pool: a.Pool, slot: a.Slot, uncertain: a.Uncertain, lastSeen: a.LastSeen}
+	if a.Desired == domain.DesiredCancel {
+		l.stop = &stop{reason: string(a.Stop.Code), grace: a.GraceUntil, renewUntil: a.RenewUntil}
+	}
+	return l
+}
+
+// loadPool brings pools and runners in line with a pool's state. mu is held.
+func (d *Dispatcher) loadPool(tenant domain.TenantID, partition domain.PartitionID, s *pool.State) {
+	if !s.Exists() {
+		return
+	}
+	d.board.pools[s.Pool] = &poolView{pool: s.Pool, tenant: tenant, partition: partition,
+		tiers: slices.Clone(s.Config.Tiers), config: s.Config}
+	known := map[domain.RunnerID]bool{}
+	for _, r := range s.Runners {
+		known[r.Runner] = true
+		a := d.board.agents[r.Runner]
+		if a == nil {
+			a = &agent{}
+			d.board.agents[r.Runner] = a
+		}
+		a.Runner, a.tenant, a.pool = r, tenant, s.Pool
+		a.labels, a.aliases = s.LabelsOf(r), s.AliasesOf(r)
+	}
+	for id, a := range d.board.agents {
+		if a.pool == s.Pool && !known[id] {
+			delete(d.board.agents, id)
+			d.wake(id)
+		}
+	}
+}
+
+// Committed implements engine.Observer.
+func (d *Dispatcher) Committed(rows []engine.Committed) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range rows {
+		row := &rows[i]
+		if s, ok := row.State.(*pool.State); ok {
+			d.loadPool(row.Tenant, row.Partition, s)
+			continue
+		}
+		for _, e := range row.Events {
+			if e, ok := e.(run.Event); ok {
+				d.runEvent(row, domain.RunID(row.Stream.ID()), e)
+			}
+		}
+	}
+	d.changed()
+}
+
+// runEvent moves heads and leases along with a run.
+func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Event) {
+	now := d.now()
+	job, att := domain.JobID(""), domain.AttemptID("")
+	if i := e.JobIndex(); i >= 0 {
+		job = id.Job(i)
+		if n := e.AttemptNumber(); n > 0 {
+			att = job.Attempt(n)
+		}
+	}
+	switch e := e.(type) {
+	case *run.JobReady:
+		if s := row.State.(*run.State); s.Jobs[e.Job].State == run.StateReady {
+			d.board.addHead(headOf(row.Tenant, row.Partition, s, e.Job))
+		}
+	case *run.JobConcluded, *run.JobHeld:
+		d.board.dropHead(job)
+	case *run.LeaseGranted:
+		d.board.dropHead(job)
+		d.board.addLease(lease{tenant: row.Tenant, partition: row.Partition, attempt: att, epoch: e.Epoch,
+			runner: e.Runner, pool: e.Pool, slot: e.Slot, lastSeen: now}, now)
+		d.wake(e.Runner)
+	case *run.LeaseLapsed:
+		if l := d.board.leases[att]; l != nil {
+			l.uncertain, l.lapsing = true, false
+		}
+	case *run.LeaseRegained:
+		if l := d.board.leases[att]; l != nil {
+			l.uncertain, l.lapsing = false, false
+			d.board.extend(l, now)
+		}
+	case *run.AttemptStopRequested:
+		if l := d.board.leases[att]; l != nil {
+			l.stop = &stop{reason: string(e.Reason.Code), grace: e.GraceUntil, renewUntil: e.RenewUntil}
+			d.wake(l.runner)
+		}
+	case *run.AttemptConcluded:
+		if l := d.board.leases[att]; l != nil && !row.State.(*run.State).Jobs[e.Job].Attempts[e.Attempt-1].Declined {
+			d.board.closing[att] = &closing{l.tenant, l.partition, l.epoch, l.runner, e.LogEnd}
+			d.wake(l.runner)
+		}
+		d.board.dropLease(att)
+	case *run.LogSealed:
+		delete(d.board.closing, att)
+	case *run.RunConcluded:
+		delete(d.swept, row.Stream)
+	}
+}
+
+// Ready implements engine.Observer.
+func (d *Dispatcher) Ready(p domain.PartitionID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.board.ready[p] = true
+	d.changed()
+}
+
+// Lost implements engine.Observer.
+func (d *Dispatcher) Lost(p domain.PartitionID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.board.forget(p)
+}
+
+var _ engine.Observer = (*Dispatcher)(nil)

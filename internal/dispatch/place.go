@@ -1,0 +1,197 @@
+package dispatch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/placement"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// pick is one lease to ask a run for.
+type pick struct {
+	head    head
+	command run.GrantLease
+}
+
+// place matches waiting jobs with open slots of runners that wait for news, and marks
+// both as asked for, so that nothing is given twice while the grants commit.
+func (b *board) place(now time.Time) []pick {
+	offers := b.offers()
+	if len(offers) == 0 {
+		return nil
+	}
+	heads := b.queue()
+	if len(heads) == 0 {
+		return nil
+	}
+	var out []pick
+	for _, as := range placement.Place(heads, offers, now) {
+		h, a := b.heads[as.Head.Job], b.agents[as.Offer.Runner]
+		h.asked = true
+		b.lent[as.Offer.Slot] = h.job
+		b.held[as.Offer.Runner]++
+		out = append(out, pick{*h, run.GrantLease{
+			Cause: internal("dispatch"), Job: h.job, Runner: a.Runner.Runner, RunnerName: a.Name, Session: a.Session,
+			Pool: a.pool, Tiers: as.Offer.Tiers, Alias: as.AliasText(), Slot: as.Offer.Slot,
+			Until: now.Add(b.timing.Lease), AbandonBy: now.Add(b.timing.Abandon),
+		}})
+	}
+	return out
+}
+
+// offers lists open slots, never more of a runner than its capacity has left.
+func (b *board) offers() []placement.Offer {
+	var out []placement.Offer
+	for _, id := range slices.Sorted(maps.Keys(b.agents)) {
+		a := b.agents[id]
+		p := b.pools[a.pool]
+		if !a.polling || p == nil {
+			continue
+		}
+		left := a.Capacity - b.held[id]
+		for _, slot := range a.open {
+			if left <= 0 {
+				break
+			}
+			if _, lent := b.lent[slot]; lent {
+				continue
+			}
+			left--
+			out = append(out, placement.Offer{Runner: id, Pool: a.pool, Labels: a.labels, Tiers: p.tiers,
+				Slot: slot, Aliases: a.aliases})
+		}
+	}
+	return out
+}
+
+// queue lists jobs that nobody was asked for yet.
+func (b *board) queue() []placement.Head {
+	var out []placement.Head
+	for _, h := range b.heads {
+		if !h.asked {
+			out = append(out, h.placement())
+		}
+	}
+	slices.SortFunc(out, func(x, y placement.Head) int { return cmp.Compare(x.Job, y.Job) })
+	return out
+}
+
+func (h *head) placement() placement.Head {
+	r, _, _ := h.job.Split()
+	return placement.Head{Partition: h.partition, Tenant: h.tenant, Run: r, Job: h.job, Class: h.class, Tier: h.tier,
+		RunsOn: h.runsOn, Since: h.since, Count: 1}
+}
+
+// away is how long after its last word a runner counts as not connected.
+func (b *board) away() time.Duration { return b.timing.Lease }
+
+// fleet is what an explanation looks at: all pools and runners, busy ones included.
+func (b *board) fleet(now time.Time) []placement.Pool {
+	var out []placement.Pool
+	for _, id := range slices.Sorted(maps.Keys(b.pools)) {
+		p := placement.Pool{Pool: id, Tiers: b.pools[id].tiers}
+		for _, rid := range slices.Sorted(maps.Keys(b.agents)) {
+			a := b.agents[rid]
+			if a.pool != id {
+				continue
+			}
+			p.Aliases = append(p.Aliases, a.aliases...)
+			p.Runners = append(p.Runners, placement.Runner{Runner: rid, Labels: a.labels, Slots: a.Capacity,
+				Open: a.Capacity - b.held[rid], Connected: now.Sub(a.lastSeen) < b.away()})
+		}
+		slices.Sort(p.Aliases)
+		p.Aliases = slices.Compact(p.Aliases)
+		out = append(out, p)
+	}
+	return out
+}
+
+// Explain says in a sentence why a ready job has no runner; "" when it does not wait for
+// one here.
+func (d *Dispatcher) Explain(job domain.JobID) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.board.heads[job]
+	if h == nil {
+		return ""
+	}
+	now := d.now()
+	return placement.Explain(h.placement(), d.board.queue(), d.board.fleet(now), now).Sentence()
+}
+
+// PoolStatus is a pool as pages show it.
+type PoolStatus struct {
+	Pool    domain.PoolID
+	Tenant  domain.TenantID
+	Labels  []string
+	Aliases []string
+	Tiers   []domain.Tier
+	Slots   int
+	Busy    int
+	Waiting int // ready jobs that this pool could take
+	Runners []RunnerStatus
+}
+
+// RunnerStatus is a runner as pages show it.
+type RunnerStatus struct {
+	Runner     domain.RunnerID
+	Name       string
+	Labels     []string
+	Capacity   int
+	Isolation  string
+	Version    string
+	Registered time.Time
+	LastSeen   time.Time // zero: not since this server started
+	Connected  bool
+	Draining   bool
+	Attempts   []domain.AttemptID
+}
+
+// Pools lists pools and their runners as this server sees them now.
+func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	var out []PoolStatus
+	for _, id := range slices.Sorted(maps.Keys(d.board.pools)) {
+		p := d.board.pools[id]
+		if p.tenant != tenant {
+			continue
+		}
+		st := PoolStatus{Pool: id, Tenant: p.tenant, Labels: p.config.Labels, Tiers: p.tiers}
+		for _, a := range p.config.Aliases {
+			st.Aliases = append(st.Aliases, a.Pattern)
+		}
+		for _, rid := range slices.Sorted(maps.Keys(d.board.agents)) {
+			if a := d.board.agents[rid]; a.pool == id {
+				r := d.runnerStatus(a, now)
+				st.Slots += r.Capacity
+				st.Busy += len(r.Attempts)
+				st.Runners = append(st.Runners, r)
+			}
+		}
+		fleet := slices.DeleteFunc(d.board.fleet(now), func(f placement.Pool) bool { return f.Pool != id })
+		for _, h := range d.board.queue() {
+			switch placement.Explain(h, nil, fleet, now).Code {
+			case placement.ReasonBusy, placement.ReasonPlaceable, placement.ReasonAway:
+				st.Waiting++
+			}
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+func (d *Dispatcher) runnerStatus(a *agent, now time.Time) RunnerStatus {
+	r := RunnerStatus{Runner: a.Runner.Runner, Name: a.Name, Labels: a.labels, Capacity: a.Capacity,
+		Isolation: a.Isolation, Version: a.Version, Registered: a.Registered, LastSeen: a.lastSeen,
+		Connected: !a.lastSeen.IsZero() && now.Sub(a.lastSeen) < d.board.away(), Draining: a.draining}
+	for _, l := range d.board.ofRunner(a.Runner.Runner) {
+		r.Attempts = append(r.Attempts, l.attempt)
+	}
+	return r
+}
