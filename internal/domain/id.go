@@ -156,3 +156,9 @@ func ordinal(text string, least int) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= least && strconv.Itoa(n) == text
 }
+
+// Run is the run that the attempt belongs to; empty when the identifier is malformed.
+func (a AttemptID) Run() RunID {
+	run, _, _, _ := a.Split()
+	return run
+}

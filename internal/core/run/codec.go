@@ -1,56 +1,25 @@
 package run
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 )
 
 // StateEncoding is the version of EncodeState's form. A checkpoint of another version is
 // dropped and the state rebuilt from events. It grows with every change of State.
 const StateEncoding uint32 = 1
 
-type envelope struct {
-	Type string          `json:"t"`
-	Body json.RawMessage `json:"d"`
-}
-
 // EncodeEvents writes events in their stored form: a JSON list of type and body.
-func EncodeEvents(events []Event) ([]byte, error) {
-	out := make([]envelope, 0, len(events))
-	for _, e := range events {
-		body, err := marshal(e)
-		if err != nil {
-			return nil, fmt.Errorf("encode event %s: %w", e.Name(), err)
-		}
-		out = append(out, envelope{e.Name(), body})
-	}
-	data, err := marshal(out)
-	if err != nil {
-		return nil, fmt.Errorf("encode events: %w", err)
-	}
-	return data, nil
-}
+func EncodeEvents(events []Event) ([]byte, error) { return codec.Encode(events) }
 
 // DecodeEvents reads the stored form. An unknown type or field is an error: history from a
 // newer release must not be half understood.
 func DecodeEvents(data []byte) ([]Event, error) {
-	var list []envelope
-	if err := unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("decode events: %w", err)
-	}
-	events := make([]Event, 0, len(list))
-	for _, item := range list {
-		e := newEvent(item.Type)
-		if e == nil {
-			return nil, fmt.Errorf("decode event %q: unknown type", item.Type)
-		}
-		if err := unmarshal(item.Body, e); err != nil {
-			return nil, fmt.Errorf("decode event %s: %w", item.Type, err)
-		}
-		events = append(events, e)
-	}
-	return events, nil
+	return codec.Decode(data, func(name string) (Event, bool) {
+		e := newEvent(name)
+		return e, e != nil
+	})
 }
 
 // newEvent makes an empty event of the named type, nil for an unknown name. Old names stay
@@ -107,7 +76,7 @@ func newEvent(name string) Event {
 
 // EncodeState writes a checkpoint. Equal states give equal bytes.
 func EncodeState(s *State) []byte {
-	data, err := marshal(s)
+	data, err := codec.Marshal(s)
 	if err != nil {
 		panic(fmt.Sprintf("encode state of run %s: %v", s.Request.Run, err)) // times are bounded by Decide
 	}
@@ -117,7 +86,7 @@ func EncodeState(s *State) []byte {
 // DecodeState reads a checkpoint of the current StateEncoding.
 func DecodeState(data []byte) (*State, error) {
 	s := New()
-	if err := unmarshal(data, s); err != nil {
+	if err := codec.Unmarshal(data, s); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
 	if len(s.Jobs) != len(s.Request.Skeleton) {
@@ -125,20 +94,4 @@ func DecodeState(data []byte) (*State, error) {
 	}
 	s.dependents = reverse(s.Request.Skeleton)
 	return s, nil
-}
-
-func marshal(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false) // conditions stay readable
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
-}
-
-func unmarshal(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	return dec.Decode(v)
 }

@@ -244,32 +244,8 @@ func (d *draft) attempt(id domain.AttemptID) (int, *Attempt, *domain.Rejection) 
 // afresh is the attempt as the events so far left it; pointers from before are stale.
 func (d *draft) afresh(j, number int) *Attempt { return &d.s.Jobs[j].Attempts[number-1] }
 
-// utc makes a time from outside fit for history: no zone, no monotonic part, and nothing
-// that an encoding could not hold. A time that can't be meant is no time.
-func utc(t time.Time) time.Time {
-	t = t.UTC().Round(0)
-	if y := t.Year(); y < 1970 || y > 9999 {
-		return time.Time{}
-	}
-	return t
-}
+func utc(t time.Time) time.Time { return domain.PlainTime(t) }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return domain.Later(a, b) }
 
-// clip bounds text that comes from outside before it enters history, and shows the cut.
-func clip(text string, limit int) string {
-	const mark = "…"
-	if len(text) <= limit {
-		return toValid(text)
-	}
-	cut := limit - len(mark)
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // not inside a rune
-		cut--
-	}
-	return toValid(text[:cut]) + mark
-}
+func clip(text string, limit int) string { return domain.Clip(text, limit) }

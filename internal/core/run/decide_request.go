@@ -192,5 +192,3 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 func valid(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) })
 }
-
-func toValid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -87,7 +87,7 @@ func validOutputs(outputs []Output) *domain.Rejection {
 			return invalidArgument("outputs", "Output %d has no name, or one over %d bytes.", i, nameBytesMax)
 		case len(o.Value) > outputBytesMax:
 			return tooLarge("outputs", "Output %q is over %d bytes and must be an object.", o.Name, outputBytesMax)
-		case o.Value != toValid(o.Value):
+		case !valid(o.Value):
 			return invalidArgument("outputs", "Output %q is not UTF-8.", o.Name)
 		case o.Digest != "" && !o.Digest.Valid():
 			return invalidArgument("outputs", "Output %q names a malformed digest.", o.Name)

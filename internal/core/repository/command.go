@@ -1,0 +1,222 @@
+package repository
+
+import (
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Command asks for something. The set is closed; commands are passed by value.
+type Command interface {
+	// Name is the command's type name.
+	Name() string
+	// By is who asked, and how we know.
+	By() domain.Cause
+}
+
+// Register makes the repository known. The same again is acknowledged.
+type Register struct {
+	Cause         domain.Cause
+	Tenant        domain.TenantID
+	Repository    domain.RepositoryID
+	RepoName      string
+	URL           string // empty: clients push to the server
+	DefaultBranch string // short: "main"
+	Poll          bool
+	ProtectedRefs []string
+}
+
+// Sources of an observation.
+const (
+	SourcePoll = "poll" // the server looked
+	SourcePush = "push" // somebody pushed, or a hook said that somebody did
+)
+
+// ObserveRefs says where refs are. Refs are sorted by name; an empty Commit says that the
+// ref is gone. Complete says that there are no others. Reply: ObserveReply.
+//
+// Trust: names and commits come from the source; both are checked in full.
+type ObserveRefs struct {
+	Cause    domain.Cause
+	Source   string
+	Complete bool
+	Refs     []Ref
+}
+
+// SetPolling turns polling on or off.
+type SetPolling struct {
+	Cause domain.Cause
+	Poll  bool
+}
+
+// Forget ends the registration. Runs that there were stay.
+type Forget struct{ Cause domain.Cause }
+
+// Wake says that time has passed; nothing follows.
+type Wake struct{ Cause domain.Cause }
+
+// ObserveReply answers ObserveRefs.
+type ObserveReply struct {
+	Moved   int `json:"moved"`
+	Removed int `json:"removed"`
+}
+
+// Name implements Command.
+func (Register) Name() string { return "Register" }
+
+// Name implements Command.
+func (ObserveRefs) Name() string { return "ObserveRefs" }
+
+// Name implements Command.
+func (SetPolling) Name() string { return "SetPolling" }
+
+// Name implements Command.
+func (Forget) Name() string { return "Forget" }
+
+// Name implements Command.
+func (Wake) Name() string { return "Wake" }
+
+// By implements Command.
+func (c Register) By() domain.Cause { return c.Cause }
+
+// By implements Command.
+func (c ObserveRefs) By() domain.Cause { return c.Cause }
+
+// By implements Command.
+func (c SetPolling) By() domain.Cause { return c.Cause }
+
+// By implements Command.
+func (c Forget) By() domain.Cause { return c.Cause }
+
+// By implements Command.
+func (c Wake) By() domain.Cause { return c.Cause }
+
+// Event is a fact of a repository's history. The set is closed; events are pointers.
+type Event interface {
+	// Name is the event's type name, as stored.
+	Name() string
+	// Time is when it was decided.
+	Time() time.Time
+}
+
+// Base is part of every event.
+type Base struct {
+	At time.Time `json:"at"`
+}
+
+// Time implements Event.
+func (b Base) Time() time.Time { return b.At }
+
+// RepositoryRegistered is the first event of every repository.
+type RepositoryRegistered struct {
+	Base
+	Actor         domain.Actor        `json:"actor"`
+	Tenant        domain.TenantID     `json:"tenant"`
+	Repository    domain.RepositoryID `json:"repository"`
+	RepoName      string              `json:"name"`
+	URL           string              `json:"url,omitempty"`
+	DefaultBranch string              `json:"default_branch"`
+	Poll          bool                `json:"poll,omitempty"`
+	ProtectedRefs []string            `json:"protected_refs,omitempty"`
+}
+
+// RefsRecorded is the baseline: where all refs were when they were first looked at. It
+// starts nothing.
+type RefsRecorded struct {
+	Base
+	Refs []Ref `json:"refs"`
+}
+
+// RefMoved says that a ref has another tip than before. Triggers follow from it.
+type RefMoved struct {
+	Base
+	Ref       string       `json:"ref"`
+	Before    string       `json:"before,omitempty"` // empty: it is new
+	After     string       `json:"after"`
+	Protected bool         `json:"protected,omitempty"` // by the policy of this moment
+	Source    string       `json:"source"`
+	Actor     domain.Actor `json:"actor"`
+}
+
+// RefRemoved says that a ref is gone.
+type RefRemoved struct {
+	Base
+	Ref    string       `json:"ref"`
+	Before string       `json:"before"`
+	Source string       `json:"source"`
+	Actor  domain.Actor `json:"actor"`
+}
+
+// PollingSet turns polling on or off.
+type PollingSet struct {
+	Base
+	Actor domain.Actor `json:"actor"`
+	Poll  bool         `json:"poll"`
+}
+
+// RepositoryForgotten ends the registration.
+type RepositoryForgotten struct {
+	Base
+	Actor domain.Actor `json:"actor"`
+}
+
+// Name implements Event.
+func (*RepositoryRegistered) Name() string { return "RepositoryRegistered" }
+
+// Name implements Event.
+func (*RefsRecorded) Name() string { return "RefsRecorded" }
+
+// Name implements Event.
+func (*RefMoved) Name() string { return "RefMoved" }
+
+// Name implements Event.
+func (*RefRemoved) Name() string { return "RefRemoved" }
+
+// Name implements Event.
+func (*PollingSet) Name() string { return "PollingSet" }
+
+// Name implements Event.
+func (*RepositoryForgotten) Name() string { return "RepositoryForgotten" }
+
+// StateEncoding is the version of EncodeState's form.
+const StateEncoding uint32 = 1
+
+// EncodeEvents writes events in their stored form.
+func EncodeEvents(events []Event) ([]byte, error) { return codec.Encode(events) }
+
+// DecodeEvents reads the stored form; an unknown type or field is an error.
+func DecodeEvents(data []byte) ([]Event, error) { return codec.Decode(data, newEvent) }
+
+func newEvent(name string) (Event, bool) {
+	switch name {
+	case "RepositoryRegistered":
+		return new(RepositoryRegistered), true
+	case "RefsRecorded":
+		return new(RefsRecorded), true
+	case "RefMoved":
+		return new(RefMoved), true
+	case "RefRemoved":
+		return new(RefRemoved), true
+	case "PollingSet":
+		return new(PollingSet), true
+	case "RepositoryForgotten":
+		return new(RepositoryForgotten), true
+	}
+	return nil, false
+}
+
+// EncodeState writes a checkpoint. Equal states give equal bytes.
+func EncodeState(s *State) []byte {
+	data, err := codec.Marshal(s)
+	if err != nil {
+		panic("encode state of repository " + string(s.Repository) + ": " + err.Error()) // times are bounded by Decide
+	}
+	return data
+}
+
+// DecodeState reads a checkpoint of the current StateEncoding.
+func DecodeState(data []byte) (*State, error) {
+	s := New()
+	return s, codec.Unmarshal(data, s)
+}
