@@ -196,12 +196,13 @@ func (c *compiler) lint(site rule.Site, s scope) {
 	if s.step != nil {
 		site.Before, site.Later = s.step.before, s.step.later
 	}
-	if c.reports.Full() {
-		return
-	}
 	for _, apply := range rule.All() {
 		for _, f := range apply(site) {
-			c.reports.Add(f.Code, f.Range, f.Message, f.Hint)
+			at := site.Node.Range
+			if f.Span != (expr.Span{}) {
+				at = c.place(site.Node, f.Span)
+			}
+			c.reports.Add(f.Code, at, f.Message, f.Hint)
 		}
 	}
 }

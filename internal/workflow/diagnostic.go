@@ -41,14 +41,15 @@ func Failed(list []Diagnostic) bool {
 // Trust: text may come from anybody; what a terminal would act on is replaced.
 func Render(list []Diagnostic, text []byte) string {
 	var out strings.Builder
+	lines := syntax.Lines(text)
 	for i, d := range list {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
 		out.WriteString(d.String())
 		out.WriteByte('\n')
-		if d.Pos.Line > 0 {
-			excerpt(&out, d, syntax.Line(text, d.Pos.Line))
+		if d.Pos.Line > 0 && d.Pos.Line <= len(lines) {
+			excerpt(&out, d, lines[d.Pos.Line-1])
 		}
 		if d.Hint != "" {
 			fmt.Fprintf(&out, "      = %s\n", d.Hint)

@@ -124,6 +124,17 @@ func TestAHostileFileGivesABoundedReport(t *testing.T) {
 	}
 }
 
+// One long line with a finding in every few characters: the place of each costs a walk
+// along the line, so a compiler that looks for all of them would take minutes.
+func TestAHostileLineIsReadOnce(t *testing.T) {
+	text := "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - run: \"" +
+		strings.Repeat("${{ github.head_ref }}", 40_000) + "\"\n"
+	p, list := Compile(Source{Path: "w.yml", Text: []byte(text)}, Inputs{}, Limits{})
+	if p == nil || len(list) != 101 || list[1].Pos != (Pos{Line: 6, Column: 41}) || list[100].Severity != Warning {
+		t.Errorf("plan %v, %d diagnostics, the second at %v", p != nil, len(list), list[1].Pos)
+	}
+}
+
 func TestSameSourceGivesTheSameBytes(t *testing.T) {
 	text := read(t, "testdata/ok/everything.yml")
 	in := event(text)
@@ -174,5 +185,31 @@ w.yml:0:0: error: about the whole file [y]
 	list = []Diagnostic{{Path: "w.yml", Pos: Pos{Line: 1, Column: 500_000}, End: Pos{Line: 1, Column: 999_000}}}
 	if out := Render(list, long); len(out) > 500 || !strings.Contains(out, "…") || !strings.Contains(out, "^") {
 		t.Errorf("a long line renders as %q", out)
+	}
+}
+
+func TestExpressionsThatAreEvaluatedWhileCompilingAreBounded(t *testing.T) {
+	named := func(name string) string {
+		return "on: push\njobs:\n  a: {runs-on: linux, steps: [checkout], name: \"${{ " + name + " }}\"}\n"
+	}
+	grown := "format('" + strings.Repeat("{0}", 200) + "', format('" + strings.Repeat("{0}", 100) + "', '" +
+		strings.Repeat("x", 1_000) + "'))"
+	tests := map[string]struct{ text, want string }{
+		"no jobs":       {"on: push\njobs: {}\n", "2:1 no_jobs"},
+		"deep":          {named(strings.Repeat("!", 60) + "true"), "3:63 expression_too_deep"},
+		"much text":     {named(grown), "3:53 expression_budget_exceeded"},
+		"no such index": {named("github.event.nope[3] || 'x'"), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, list := Compile(Source{Path: "w.yml", Text: []byte(test.text)}, Inputs{Event: EventPush}, Limits{})
+			got := ""
+			if len(list) == 1 {
+				got = fmt.Sprintf("%d:%d %s", list[0].Pos.Line, list[0].Pos.Column, list[0].Code)
+			}
+			if got != test.want {
+				t.Errorf("got %q of %d, want %q", got, len(list), test.want)
+			}
+		})
 	}
 }

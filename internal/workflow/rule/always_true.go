@@ -10,7 +10,6 @@ func AlwaysTrue(s Site) []Finding {
 	}
 	return []Finding{{
 		Code:    syntax.CodeAlwaysTrue,
-		Range:   s.Node.Range,
 		Message: "this condition is always true: with text outside ${{ }} it is text, and text is never false",
 		Hint:    "leave ${{ and }} away, or put the whole condition inside one pair with nothing around it",
 	}}

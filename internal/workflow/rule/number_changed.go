@@ -18,7 +18,6 @@ func NumberChanged(s Site) []Finding {
 	}
 	return []Finding{{
 		Code:    syntax.CodeNumberChanged,
-		Range:   n.Range,
 		Message: fmt.Sprintf("%s is a number here, and its text is %s", n.Value, s.Text),
 		Hint:    "put it in quotes to keep it as it is written",
 	}}

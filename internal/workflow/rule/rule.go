@@ -6,7 +6,7 @@
 // known there; it needs no state and keeps none.
 //
 // Invariants: a rule's findings depend only on the site it is given; a finding's place
-// is inside the site's node; every rule has an example in workflow/testdata/err.
+// is inside the site's text; every rule has an example in workflow/testdata/err.
 //
 // Read next: injection.go
 package rule
@@ -36,8 +36,10 @@ type Input struct{ Name, Type string }
 
 // Finding is what a rule has to say about a site.
 type Finding struct {
-	Code    syntax.Code
-	Range   syntax.Range
+	Code syntax.Code
+	// Span is the place in the site's text; the zero Span is the whole of it. It is not
+	// a place in the file yet, because finding that costs a walk over the text.
+	Span    expr.Span
 	Message string
 	Hint    string
 }
@@ -57,6 +59,3 @@ func (s Site) template() *expr.Template {
 	}
 	return s.Template
 }
-
-// place is where a span of the site's text is in the file.
-func (s Site) place(span expr.Span) syntax.Range { return s.Node.Place(span.Start, span.End) }

@@ -22,7 +22,7 @@ func Undefined(s Site) []Finding {
 			continue
 		}
 		if message, hint := s.undefined(ref.Path); message != "" {
-			out = append(out, Finding{syntax.CodeUndefinedReference, s.place(ref.Span), message, hint})
+			out = append(out, Finding{syntax.CodeUndefinedReference, ref.Span, message, hint})
 		}
 	}
 	return out

@@ -126,7 +126,7 @@ func textCodes() []CodeEntry {
 		{CodeKeyNotText, Error, "A key of a mapping is not text."},
 		{CodeInvalidAlias, Error, "An alias has no anchor before it, or stands inside its own anchor."},
 		{CodeUnsupportedTag, Error, "A YAML tag has no meaning in workflows."},
-		{CodeTooManyProblems, Error, "The file has more problems than are shown at once."},
+		{CodeTooManyProblems, Error, "The file has more problems than are shown at once; a warning if all of those are warnings."},
 	}
 }
 

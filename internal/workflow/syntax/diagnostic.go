@@ -46,7 +46,8 @@ type Reports struct {
 	path      string
 	list      []Diagnostic
 	seen      map[Diagnostic]bool
-	left      int // diagnostics beyond the bound
+	left      int      // diagnostics beyond the bound
+	worst     Severity // of those
 	suggested int
 	failed    bool
 }
@@ -69,6 +70,9 @@ func (r *Reports) Add(code Code, at Range, message, hint string) {
 	}
 	if len(r.list) >= reportsMax {
 		r.left++
+		if r.worst != Error {
+			r.worst = d.Severity
+		}
 		return
 	}
 	r.seen[d] = true
@@ -92,7 +96,7 @@ func (r *Reports) Sorted() []Diagnostic {
 	if r.left > 0 {
 		last := list[len(list)-1].Pos
 		list = append(list, Diagnostic{
-			Code: CodeTooManyProblems, Severity: Error, Path: r.path, Pos: last,
+			Code: CodeTooManyProblems, Severity: r.worst, Path: r.path, Pos: last,
 			Message: fmt.Sprintf("%d more problems are not shown", r.left),
 			Hint:    "mend the ones above first",
 		})

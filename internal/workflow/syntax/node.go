@@ -56,6 +56,9 @@ type Node struct {
 	Items []*Node
 
 	src *source
+	// Where the last walk of Place stopped: trace stands before Value[traced].
+	trace  *tracer
+	traced int
 	// What the node costs after alias expansion: nodes, levels, bytes of scalars.
 	nodes, levels, bytes int
 }

@@ -111,19 +111,19 @@ func (s *source) pos(offset int) Pos {
 	return Pos{line, column + utf8.RuneCountInString(s.text[from:offset])}
 }
 
-// Line is the text of that line of a file, without its break; empty when there is none.
-func Line(text []byte, number int) string {
+// Lines cuts the text of a file into its lines, without their breaks, the way positions
+// count them: Lines(text)[0] is line 1.
+func Lines(text []byte) []string {
 	s := newSource(string(text))
-	if number < 1 || number > len(s.lines) {
-		return ""
-	}
-	line := s.text[s.lines[number-1]:]
-	for i := range line {
-		if breakSize(line[i:]) > 0 {
-			return line[:i]
+	out := make([]string, len(s.lines))
+	for i, start := range s.lines {
+		end := len(s.text)
+		if i+1 < len(s.lines) {
+			end = s.lines[i+1]
 		}
+		out[i] = strings.TrimRight(s.text[start:end], "\r\n\u0085\u2028\u2029")
 	}
-	return line
+	return out
 }
 
 // tracer walks a scalar's value and its source text side by side, so that a place in
@@ -230,26 +230,36 @@ func (t *tracer) pass(value string) {
 }
 
 // Place is the stretch of the file that writes value[start:end] of a scalar. Of other
-// nodes, and of places outside the value, it is the whole node.
+// nodes, and of places outside the value, it is the whole node. Places asked for in
+// ascending order cost one walk over the value together.
 func (n *Node) Place(start, end int) Range {
 	if n.Kind != Scalar || n.src == nil || start < 0 || end < start || end > len(n.Value) {
 		return n.Range
 	}
-	t := &tracer{src: n.src, at: n.src.offset(n.Start), style: n.Style}
-	t.start()
-	t.pass(n.Value[:start])
+	if n.trace == nil || n.traced > start {
+		n.trace, n.traced = n.tracer(), 0
+	}
+	t := n.trace
+	t.pass(n.Value[n.traced:start])
+	n.traced = start
 	if start < end {
 		t.skipBlank()
 	}
-	from := n.src.pos(t.at)
-	t.pass(n.Value[start:end])
-	return Range{from, n.src.pos(t.at)}
+	from, ahead := n.src.pos(t.at), *t
+	ahead.pass(n.Value[start:end])
+	return Range{from, n.src.pos(ahead.at)}
+}
+
+// tracer is a tracer at the beginning of the scalar's value.
+func (n *Node) tracer() *tracer {
+	t := &tracer{src: n.src, at: n.src.offset(n.Start), style: n.Style}
+	t.start()
+	return t
 }
 
 // scalarEnd is the place after a scalar, its closing quote included.
 func (n *Node) scalarEnd() Pos {
-	t := &tracer{src: n.src, at: n.src.offset(n.Start), style: n.Style}
-	t.start()
+	t := n.tracer()
 	t.pass(n.Value)
 	if n.Style == StyleSingle || n.Style == StyleDouble {
 		t.skipBlank()

@@ -1,0 +1,33 @@
+package plan
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAncestorsAreTransitiveAndSorted(t *testing.T) {
+	p := &Plan{Jobs: []Job{{Index: 0, Needs: []int{3}}, {Index: 1}, {Index: 2, Needs: []int{0, 1}}, {Index: 3}, {Index: 4, Needs: []int{2, 1}}}}
+	want := [][]int{{3}, nil, {0, 1, 3}, nil, {0, 1, 2, 3}}
+	for i := range p.Jobs {
+		if diff := cmp.Diff(want[i], p.Ancestors(i)); diff != "" {
+			t.Errorf("job %d: %s", i, diff)
+		}
+	}
+}
+
+func TestEncodingIsCanonical(t *testing.T) {
+	p := &Plan{Evaluator: Evaluator, Name: "a <b> & c", Path: "w.yml", Inputs: []Input{{"x", InputString, "1"}}, Jobs: []Job{{Key: "j"}}}
+	if !bytes.Contains(p.Encode(), []byte("a <b> & c")) {
+		t.Error("text is escaped for a browser")
+	}
+	back, err := Decode(p.Encode())
+	if err != nil || back.Digest() != p.Digest() {
+		t.Errorf("round trip: %v", err)
+	}
+	if _, err := Decode([]byte(`{"evaluator": 9, "novelty": 1}`)); err == nil || !strings.Contains(err.Error(), "novelty") {
+		t.Errorf("an unknown field: %v", err)
+	}
+}
