@@ -1,0 +1,252 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connectproto"
+	"github.com/google/uuid"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+type keyKey struct{}
+
+// WithKey sets the idempotency key of the writes that are made with the context. Without
+// one, every call of a write makes its own.
+func WithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyKey{}, key)
+}
+
+// NewKey makes an idempotency key that nobody used before.
+func NewKey() string { return uuid.NewString() }
+
+// intercept adds the headers of every call, and tries again what can be tried again.
+func (c *Client) intercept(next connect.ClientFunc) connect.ClientFunc {
+	return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+		info, ok := connect.CallInfoForClientContext(ctx)
+		if !ok {
+			return nil, errors.New("call without call info")
+		}
+		head := info.RequestHeader()
+		head.Set("User-Agent", c.agent)
+		if token := c.token.Reveal(); token != "" {
+			head.Set("Authorization", "Bearer "+token)
+		}
+		if spec.IdempotencyLevel != connect.IdempotencyNoSideEffects && !head.Has("Idempotency-Key") {
+			key, _ := ctx.Value(keyKey{}).(string)
+			if key == "" {
+				key = NewKey()
+			}
+			head.Set("Idempotency-Key", key) // the same for every try of this call
+		}
+		open := func() (connect.ClientStream, error) {
+			if tokens := c.tokens(); tokens != "" {
+				head.Set("Fairlead-Token", tokens)
+			}
+			return next(ctx, spec)
+		}
+		if spec.StreamType == connect.StreamTypeUnary {
+			return &unary{ctx: ctx, client: c, open: open}, nil
+		}
+		stream, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return &remembering{ClientStream: stream, client: c}, nil
+	}
+}
+
+// unary sends when the answer is asked for, as often as it takes. Every procedure may be
+// tried again: reads change nothing, and writes carry their key.
+type unary struct {
+	ctx     context.Context
+	client  *Client
+	open    func() (connect.ClientStream, error)
+	request any
+}
+
+// SendHeaders implements connect.ClientStream.
+func (u *unary) SendHeaders() error { return nil }
+
+// Send implements connect.ClientStream.
+func (u *unary) Send(message any) error { u.request = message; return nil }
+
+// CloseSend implements connect.ClientStream.
+func (u *unary) CloseSend() error { return nil }
+
+// Close implements connect.ClientStream.
+func (u *unary) Close() error { return nil }
+
+// Receive implements connect.ClientStream.
+func (u *unary) Receive(response any) error {
+	wait := u.client.newWait()
+	for {
+		err := u.once(response)
+		if err == nil {
+			u.client.note(response)
+			return nil
+		}
+		if !Retryable(err) || !wait.again(u.ctx, err) {
+			return err
+		}
+	}
+}
+
+func (u *unary) once(response any) (err error) {
+	stream, err := u.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	if err := stream.Send(u.request); err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	return stream.Receive(response)
+}
+
+// remembering notes tokens that come in a stream.
+type remembering struct {
+	connect.ClientStream
+	client *Client
+}
+
+// Receive implements connect.ClientStream.
+func (r *remembering) Receive(message any) error {
+	err := r.ClientStream.Receive(message)
+	if err == nil {
+		r.client.note(message)
+	}
+	return err
+}
+
+// note remembers that the server lives, and the token that it acknowledged.
+func (c *Client) note(message any) {
+	c.reached.Store(true)
+	carrier, ok := message.(interface{ GetToken() string })
+	if !ok {
+		return
+	}
+	token, ok := domain.ParseToken(carrier.GetToken())
+	if !ok || token == (domain.Token{}) {
+		return // a registration token, say: not an acknowledgement
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.seen[token.Partition]
+	if token.Epoch > last.Epoch || (token.Epoch == last.Epoch && token.Position > last.Position) {
+		c.seen[token.Partition] = token
+	}
+}
+
+// partitionsMax is how many tokens a request may present; a client that saw more
+// partitions presents some of them.
+const partitionsMax = 16
+
+func (c *Client) tokens() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, token := range c.seen {
+		if len(out) == partitionsMax {
+			break
+		}
+		out = append(out, token.String())
+	}
+	return strings.Join(out, ",")
+}
+
+// wait paces tries: exponentially, with full jitter, until patience ends.
+type wait struct {
+	client *Client
+	since  time.Time // of the last sign of life
+	step   time.Duration
+}
+
+const (
+	waitLeast = 50 * time.Millisecond
+	waitMost  = 2 * time.Second
+)
+
+func (c *Client) newWait() *wait { return &wait{client: c, since: time.Now(), step: waitLeast} }
+
+// alive says that something came: patience starts anew.
+func (w *wait) alive() { w.since, w.step = time.Now(), waitLeast }
+
+// again sleeps before the next try; false when there shall be none.
+func (w *wait) again(ctx context.Context, err error) bool {
+	if Unreachable(err) && !w.client.reached.Load() {
+		return false // it is not there at all: say so at once
+	}
+	pause := time.Duration(rand.Int64N(int64(w.step))) + time.Millisecond
+	w.step = min(2*w.step, waitMost)
+	if time.Since(w.since)+pause > w.client.patience {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Refusal is the server's answer of no in an error of this client; nil when err is not
+// one. Its Code is for scripts, its Message for people.
+func Refusal(err error) *fairleadv1.ErrorInfo {
+	var rpc *connect.Error
+	if !errors.As(err, &rpc) {
+		return nil
+	}
+	for _, detail := range rpc.Details() {
+		if message, problem := connectproto.UnmarshalErrorDetail(detail); problem == nil {
+			if answer, ok := message.(*fairleadv1.ErrorInfo); ok {
+				return answer
+			}
+		}
+	}
+	return nil
+}
+
+// Unreachable reports whether no answer of a Fairlead server came.
+func Unreachable(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var network net.Error
+	return Refusal(err) == nil && (connect.CodeOf(err) == connect.CodeUnavailable || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET))
+}
+
+// Retryable reports whether the same call may succeed later.
+func Retryable(err error) bool {
+	return Unreachable(err) || (Refusal(err) != nil && connect.CodeOf(err) == connect.CodeUnavailable)
+}
+
+// Explain is an error in one sentence for a person.
+func Explain(err error) string {
+	if answer := Refusal(err); answer != nil {
+		if answer.GetField() != "" {
+			return fmt.Sprintf("%s (%s, field %s)", answer.GetMessage(), answer.GetCode(), answer.GetField())
+		}
+		return fmt.Sprintf("%s (%s)", answer.GetMessage(), answer.GetCode())
+	}
+	if Unreachable(err) {
+		return "The server can't be reached: " + err.Error()
+	}
+	return err.Error()
+}
