@@ -85,6 +85,7 @@ type poolView struct {
 	partition domain.PartitionID
 	tiers     []domain.Tier
 	config    pool.Config
+	tokens    []domain.Digest // open ones, and those that runners registered with
 }
 
 // board is the pool owner's memory and rules. No method does I/O; time comes in.

@@ -49,11 +49,13 @@ type Config struct {
 	Manifests Manifests
 	Signer    Signer
 	Keys      func() []Key
-	Logs      Logs
-	Locate    func(ctx context.Context, tenant domain.TenantID, run domain.RunID) (domain.PartitionID, error)
-	Clock     *engine.Clock
-	Log       *slog.Logger
-	Timing    Timing
+	// TokenDigest reads a registration token's digest; false for text that is none.
+	TokenDigest func(text string) (domain.Digest, bool)
+	Logs        Logs
+	Locate      func(ctx context.Context, tenant domain.TenantID, run domain.RunID) (domain.PartitionID, error)
+	Clock       *engine.Clock
+	Log         *slog.Logger
+	Timing      Timing
 	// Partitions is how many partitions must be loaded before memory's word counts.
 	Partitions int
 	Grace      time.Duration // told to runners: between asking a job to stop and killing it

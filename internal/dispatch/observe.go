@@ -73,11 +73,16 @@ func (d *Dispatcher) loadPool(tenant domain.TenantID, partition domain.Partition
 	if !s.Exists() {
 		return
 	}
-	d.board.pools[s.Pool] = &poolView{pool: s.Pool, tenant: tenant, partition: partition,
+	view := &poolView{pool: s.Pool, tenant: tenant, partition: partition,
 		tiers: slices.Clone(s.Config.Tiers), config: s.Config}
+	for _, t := range s.Tokens {
+		view.tokens = append(view.tokens, t.Digest)
+	}
+	d.board.pools[s.Pool] = view
 	known := map[domain.RunnerID]bool{}
 	for _, r := range s.Runners {
 		known[r.Runner] = true
+		view.tokens = append(view.tokens, r.Token)
 		a := d.board.agents[r.Runner]
 		if a == nil {
 			a = &agent{}

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
@@ -19,22 +21,22 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 		return nil, domain.Reject(domain.CodeProtocolUnsupported,
 			"This server speaks runner protocol 1; use a runner of a matching release.")
 	}
-	id, ok := PoolOfToken(req.GetToken())
+	token, wellFormed := d.cfg.TokenDigest(req.GetToken())
 	d.mu.Lock()
-	p := d.board.pools[id]
+	p := d.board.poolOfToken(token)
 	ready := d.allReady()
 	d.mu.Unlock()
 	if !ready {
 		return nil, errNotReady
 	}
-	if !ok || p == nil {
+	if !wellFormed || p == nil {
 		return nil, domain.Reject(domain.CodeRegistrationInvalid,
 			"The registration token is unknown, used or expired; make a new one with fairlead runner token.")
 	}
-	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: p.tenant, Partition: p.partition, Stream: id.Stream(),
+	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: p.tenant, Partition: p.partition, Stream: p.pool.Stream(),
 		Command: pool.RegisterRunner{
 			Cause: domain.Cause{Actor: domain.Actor{Kind: "runner", ID: req.GetName(), Via: "registration_token"}},
-			Token: domain.DigestOf([]byte(req.GetToken())), Runner: domain.RunnerID(d.cfg.Mint(domain.PrefixRunner)),
+			Token: token, Runner: domain.RunnerID(d.cfg.Mint(domain.PrefixRunner)),
 			Session:    domain.SessionID(d.cfg.Mint(domain.PrefixSession)),
 			Resume:     domain.Digest("sha256:" + strings.TrimPrefix(req.GetResumeDigest(), "sha256:")),
 			RunnerName: req.GetName(), Labels: req.GetLabels(), Capacity: int(req.GetCapacity()),
@@ -45,21 +47,20 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 	}
 	reply := ack.Reply.(pool.RegisterReply)
 	res := &runnerv1.RegisterResponse{Protocol: Protocol, Runner: string(reply.Runner), Session: string(reply.Session),
-		Pool: string(id), Timing: d.timing()}
+		Pool: string(p.pool), Timing: d.timing()}
 	for _, k := range d.cfg.Keys() {
 		res.Keys = append(res.Keys, &runnerv1.SigningKey{Id: k.ID, Ed25519: k.Public})
 	}
 	return res, nil
 }
 
-// PoolOfToken reads the pool out of a registration token ("frt_<pool>_<secret>").
-//
-// Trust: text may come from anybody.
-func PoolOfToken(text string) (domain.PoolID, bool) {
-	rest, ok := strings.CutPrefix(text, "frt_")
-	cut := strings.LastIndexByte(rest, '_')
-	if !ok || cut <= 0 || len(text) > 256 {
-		return "", false
+// poolOfToken finds the pool that issued a registration token, or that a runner has
+// registered with by it: then the same request again is a repeat.
+func (b *board) poolOfToken(token domain.Digest) *poolView {
+	for _, id := range slices.Sorted(maps.Keys(b.pools)) {
+		if p := b.pools[id]; slices.Contains(p.tokens, token) {
+			return p
+		}
 	}
-	return domain.PoolID(rest[:cut]), true
+	return nil
 }

@@ -26,6 +26,8 @@ type Config struct {
 	// Wrote, if set, hears of every write of a segment. It is called without a lock held and
 	// must not block.
 	Wrote func(Write)
+
+	foldCount int // for tests, which want it small
 }
 
 // Write is one write of a segment, for metrics.
@@ -42,6 +44,7 @@ type Counters struct {
 	Chunks, Bytes               uint64 // acknowledged
 	Repeats, Conflicts, Refused uint64
 	Segments, Failures          uint64 // writes
+	Folds                       uint64 // many small segments made one
 	Seals, Live                 uint64 // sealed since Open; live now
 	Damaged                     uint64 // objects found damaged at Open
 }
@@ -84,6 +87,7 @@ func Open(ctx context.Context, store blob.Store, config Config) (*Gateway, error
 	config.QueueBytes = cmp.Or(config.QueueBytes, defaultQueueBytes)
 	config.RecentBytes = cmp.Or(config.RecentBytes, defaultRecentBytes)
 	config.WriteTimeout = cmp.Or(config.WriteTimeout, defaultWriteTimeout)
+	config.foldCount = cmp.Or(config.foldCount, foldCount)
 	if config.Now == nil {
 		config.Now = time.Now
 	}
@@ -148,6 +152,16 @@ func (g *Gateway) Live() []LiveLog {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
+}
+
+// Through says how far an attempt's live log is durable without a hole; 0 when it has none.
+func (g *Gateway) Through(tenant domain.TenantID, attempt domain.AttemptID) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.lives[logID{tenant, attempt}]; l != nil {
+		return l.through
+	}
+	return 0
 }
 
 // Append takes chunks of any attempts, in any order, and returns once what it acknowledges
@@ -274,7 +288,7 @@ func (g *Gateway) announce() {
 func (g *Gateway) lane(tenant domain.TenantID) *lane {
 	l := g.lanes[tenant]
 	if l == nil {
-		l = &lane{tenant: tenant, segments: map[uint64]int{}, number: 1}
+		l = &lane{tenant: tenant, segments: map[uint64]*held{}, number: 1, foldAt: g.config.foldCount}
 		g.lanes[tenant] = l
 	}
 	return l
@@ -336,6 +350,14 @@ func (g *Gateway) enqueue(requests []*request, bytes int64) error {
 func (g *Gateway) pump(l *lane) {
 	for b := l.next(); b != nil; b = l.next() {
 		g.work.Go(func() { g.commit(b) })
+	}
+}
+
+// tidy folds segments of the lane when there are enough. The caller holds mu.
+func (g *Gateway) tidy(l *lane) {
+	if numbers := l.foldable(); numbers != nil && !g.closed {
+		l.folding = true
+		g.work.Go(func() { g.fold(l, numbers) })
 	}
 }
 

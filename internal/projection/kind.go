@@ -1,0 +1,83 @@
+package projection
+
+import (
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/core/repository"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// Kinds are all kinds of streams that a server has, with their list rows.
+func Kinds() []*engine.Kind {
+	return []*engine.Kind{runKind(), poolKind(), repositoryKind()}
+}
+
+func runKind() *engine.Kind {
+	return engine.Typed[run.State, run.Command, run.Event]{
+		Name: "run", Encoding: run.StateEncoding, New: run.New,
+		Decide: func(s *run.State, c run.Command, now time.Time) ([]run.Event, any, *domain.Rejection, *domain.Rejection) {
+			d, rejection := run.Decide(s, c, now)
+			return d.Events, d.Reply, d.Refusal, rejection
+		},
+		Evolve: run.Evolve, NextWake: run.NextWake, Check: run.Check, Live: run.Live,
+		EncodeEvents: run.EncodeEvents, DecodeEvents: run.DecodeEvents,
+		EncodeState: func(s *run.State) ([]byte, error) { return run.EncodeState(s), nil },
+		DecodeState: run.DecodeState,
+		Wake:        func(c domain.Cause) run.Command { return run.Wake{Cause: c} },
+		Rows: func(s *run.State, at engine.Place) engine.Rows {
+			return engine.Rows{Runs: []store.RunRow{RunRow(s, at)}}
+		},
+	}.Erase()
+}
+
+func poolKind() *engine.Kind {
+	return engine.Typed[pool.State, pool.Command, pool.Event]{
+		Name: "pool", Encoding: pool.StateEncoding, New: pool.New,
+		Decide: func(s *pool.State, c pool.Command, now time.Time) ([]pool.Event, any, *domain.Rejection, *domain.Rejection) {
+			d, rejection := pool.Decide(s, c, now)
+			return d.Events, d.Reply, nil, rejection
+		},
+		Evolve: pool.Evolve, NextWake: pool.NextWake, Check: pool.Check, Live: pool.Live,
+		EncodeEvents: pool.EncodeEvents, DecodeEvents: pool.DecodeEvents,
+		EncodeState: func(s *pool.State) ([]byte, error) { return pool.EncodeState(s), nil },
+		DecodeState: pool.DecodeState,
+		Wake:        func(c domain.Cause) pool.Command { return pool.Wake{Cause: c} },
+		Rows:        poolRows,
+	}.Erase()
+}
+
+// poolRows are the pool's runners. One that was removed leaves the pool's state and keeps
+// its row as it was last.
+func poolRows(s *pool.State, at engine.Place) (rows engine.Rows) {
+	for _, r := range s.Runners {
+		rows.Runners = append(rows.Runners, store.RunnerRow{Tenant: at.Tenant, Pool: s.Pool, Runner: r.Runner,
+			Name: r.Name, Labels: s.LabelsOf(r), Capacity: r.Capacity, Isolation: r.Isolation, Version: r.Version,
+			Registered: r.Registered})
+	}
+	return rows
+}
+
+func repositoryKind() *engine.Kind {
+	return engine.Typed[repository.State, repository.Command, repository.Event]{
+		Name: "repository", Encoding: repository.StateEncoding, New: repository.New,
+		Decide: func(s *repository.State, c repository.Command, now time.Time) (
+			[]repository.Event, any, *domain.Rejection, *domain.Rejection) {
+			d, rejection := repository.Decide(s, c, now)
+			return d.Events, d.Reply, nil, rejection
+		},
+		Evolve: repository.Evolve, NextWake: repository.NextWake, Check: repository.Check, Live: repository.Live,
+		EncodeEvents: repository.EncodeEvents, DecodeEvents: repository.DecodeEvents,
+		EncodeState: func(s *repository.State) ([]byte, error) { return repository.EncodeState(s), nil },
+		DecodeState: repository.DecodeState,
+		Wake:        func(c domain.Cause) repository.Command { return repository.Wake{Cause: c} },
+		Rows: func(s *repository.State, at engine.Place) engine.Rows {
+			return engine.Rows{Repositories: []store.RepositoryRow{{Tenant: at.Tenant, Partition: at.Partition,
+				Repository: s.Repository, Name: s.RepoName, URL: s.URL, DefaultBranch: s.DefaultBranch,
+				Registered: s.Registered, Poll: s.Poll}}}
+		},
+	}.Erase()
+}

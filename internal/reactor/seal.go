@@ -1,0 +1,164 @@
+package reactor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
+)
+
+// Gateway is what the sealer needs of the log gateway.
+type Gateway interface {
+	Seal(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64) (logs.Ref, error)
+	Through(tenant domain.TenantID, attempt domain.AttemptID) uint64
+}
+
+// Patience is how long the sealer waits for chunks that a report counted and that have
+// not arrived. After it the log is sealed with a gap: a result is worth more than a line.
+const Patience = 10 * time.Minute
+
+// sealsAtOnce bounds compactions under way; they are CPU work.
+const sealsAtOnce = 8
+
+// Sealer closes the log of every attempt that has an outcome, and tells the run where the
+// log is. It works beside its row feed, so that one slow log never holds up another.
+type Sealer struct {
+	engine  engine.Submitter
+	gateway Gateway
+	log     *slog.Logger
+	now     func() time.Time
+	slots   chan struct{}
+
+	mu   sync.Mutex
+	busy map[domain.AttemptID]bool
+}
+
+// NewSealer makes a sealer. Register it as the engine's observer: sealing is driven by
+// state (an attempt ended, its log is not sealed), so a sweep repairs what was missed.
+func NewSealer(e engine.Submitter, g Gateway, log *slog.Logger, now func() time.Time) *Sealer {
+	return &Sealer{engine: e, gateway: g, log: log, now: now, slots: make(chan struct{}, sealsAtOnce),
+		busy: map[domain.AttemptID]bool{}}
+}
+
+// due is an attempt whose log must be sealed.
+type due struct {
+	tenant    domain.TenantID
+	partition domain.PartitionID
+	attempt   domain.AttemptID
+	end       uint64
+	ended     time.Time
+}
+
+// Loaded implements engine.Observer.
+func (s *Sealer) Loaded(live engine.Live) {
+	st, ok := live.State.(*run.State)
+	if !ok {
+		return
+	}
+	for i, j := range st.Jobs {
+		for n := range j.Attempts {
+			if a := &j.Attempts[n]; a.Outcome != domain.OutcomeNone && !a.Declined && a.Log == nil {
+				s.take(due{live.Tenant, live.Partition, st.AttemptID(i, a.Number), endOf(a.Report, a.LogEnd), a.ConcludedAt})
+			}
+		}
+	}
+}
+
+// Committed implements engine.Observer.
+func (s *Sealer) Committed(rows []engine.Committed) {
+	for i := range rows {
+		st, ok := rows[i].State.(*run.State)
+		if !ok {
+			continue
+		}
+		for _, e := range rows[i].Events {
+			c, ok := e.(*run.AttemptConcluded)
+			if !ok || st.Jobs[c.Job].Attempts[c.Attempt-1].Declined {
+				continue
+			}
+			s.take(due{rows[i].Tenant, rows[i].Partition, st.AttemptID(c.Job, c.Attempt), endOf(c.Report, c.LogEnd), c.At})
+		}
+	}
+}
+
+// Ready implements engine.Observer.
+func (s *Sealer) Ready(domain.PartitionID) {}
+
+// Lost implements engine.Observer.
+func (s *Sealer) Lost(domain.PartitionID) {}
+
+// endOf is the last sequence of a log: unknown when no report came.
+func endOf(report domain.Digest, end uint64) uint64 {
+	if report == "" {
+		return logs.SequenceUnknown
+	}
+	return end
+}
+
+// take starts sealing unless it is under way.
+func (s *Sealer) take(d due) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[d.attempt] {
+		return
+	}
+	s.busy[d.attempt] = true
+	go func() {
+		defer func() {
+			s.mu.Lock()
+			delete(s.busy, d.attempt)
+			s.mu.Unlock()
+		}()
+		s.slots <- struct{}{}
+		err := s.seal(d)
+		<-s.slots
+		if err != nil {
+			s.log.Warn("log not sealed yet", "attempt", d.attempt, "error", err)
+		}
+	}()
+}
+
+// seal closes one log. What fails now is found again by the next sweep.
+func (s *Sealer) seal(d due) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if d.end != logs.SequenceUnknown && s.gateway.Through(d.tenant, d.attempt) < d.end && s.now().Sub(d.ended) < Patience {
+		return s.later(ctx, d)
+	}
+	ref, err := s.gateway.Seal(ctx, d.tenant, d.attempt, d.end)
+	if err != nil {
+		return fmt.Errorf("seal log of %s: %w", d.attempt, err)
+	}
+	_, err = s.engine.Submit(ctx, engine.Envelope{Tenant: d.tenant, Partition: d.partition,
+		Stream: d.attempt.Run().Stream(), Command: run.RecordLog{
+			Cause:   domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: "sealer", Via: "internal"}},
+			Attempt: d.attempt, Log: run.Log{Object: ref.Object, Offset: ref.Offset, Length: ref.Length, Digest: ref.Digest,
+				Bytes: ref.Bytes, Lines: ref.Lines, Truncated: ref.Truncated, Gaps: ref.Gaps}}})
+	if err != nil {
+		return fmt.Errorf("record log of %s: %w", d.attempt, err)
+	}
+	return nil
+}
+
+// later gives missing chunks a moment: they come with the runner's next exchange. If they
+// don't, the next sweep asks again.
+func (s *Sealer) later(ctx context.Context, d due) error {
+	for range 20 {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if s.gateway.Through(d.tenant, d.attempt) >= d.end {
+			return s.seal(d)
+		}
+	}
+	return errors.New("chunks that the report counted have not arrived")
+}
