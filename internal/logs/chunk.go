@@ -77,7 +77,7 @@ func gapMark(mark string) bool { return strings.HasPrefix(mark, MarkGap) }
 
 // Chunk is a piece of an attempt's log. Sequence counts from 1 per attempt over all steps.
 // A chunk with a gap mark also stands for every missing sequence below its own: they will
-// not come.
+// not come. Whoever sends one has sent before it, or sends with it, what he still has below.
 type Chunk struct {
 	Tenant   domain.TenantID
 	Attempt  domain.AttemptID

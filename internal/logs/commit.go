@@ -43,6 +43,7 @@ func (g *Gateway) commit(b *batch) {
 		r.done <- err
 	}
 	g.pump(b.lane)
+	g.tidy(b.lane)
 	g.mu.Unlock()
 
 	g.remove(b.lane, unneeded)
@@ -87,6 +88,13 @@ func (g *Gateway) carryOut(ctx context.Context, b *batch) error {
 	repeats := b.repeats[:0]
 	for _, r := range b.repeats {
 		first, err := g.spanOf(ctx, r.part.ack.Tenant, &r.block, r.item.sequence)
+		if errors.Is(err, blob.ErrNotFound) {
+			// Its segment was folded into another since the batch was admitted.
+			g.mu.Lock()
+			where := *r.part.live.find(r.item.sequence)
+			g.mu.Unlock()
+			first, err = g.spanOf(ctx, r.part.ack.Tenant, &where, r.item.sequence)
+		}
 		if err != nil {
 			return retryable(fmt.Errorf("compare chunk %d of %s: %w", r.item.sequence, r.part.ack.Attempt, err))
 		}

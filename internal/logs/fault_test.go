@@ -408,7 +408,10 @@ func TestADamagedBlockIsToldAndTheRestIsRead(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		t.Run(fmt.Sprint("sealed=", sealed), func(t *testing.T) {
 			store := memory.New()
-			g := open(t, store)
+			g, err := Open(t.Context(), store, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			a := attempt(1)
 			text := logOf(t, g, a)
 			key := segmentKey(tenant, 3)
@@ -423,7 +426,7 @@ func TestADamagedBlockIsToldAndTheRestIsRead(t *testing.T) {
 			})
 			l := reader(t, open(t, store), a)
 			var b bytes.Buffer
-			_, err := l.Raw(t.Context(), &b, 0, -1)
+			_, err = l.Raw(t.Context(), &b, 0, -1)
 			var damage *Damage
 			if !errors.As(err, &damage) || damage.Object != key || damage.Offset <= 0 || damage.Offset > size {
 				t.Fatalf("raw: %v", err)

@@ -150,3 +150,23 @@ func fixObject(b []byte) {
 		binary.LittleEndian.PutUint32(end[4:], crc32.Checksum(b[rest-n:rest], castagnoli))
 	}
 }
+
+// The detail of a block decodes to what adds up, or to an error.
+func FuzzDetail(f *testing.F) {
+	c := newCodec()
+	p := newPacker(io.Discard, c, tenant, attempt(1))
+	spans := []span{{sequence: 1, step: 0, stream: 1, length: 3}, {sequence: 2, step: 1, stream: 2, mark: "gap:x", dropped: 9}}
+	f.Add(encodeDetail(nil, p.encoder, spans, 100), int64(3))
+	f.Fuzz(func(t *testing.T, b []byte, length int64) {
+		spans, err := c.decodeDetail(b, length)
+		if err != nil {
+			return
+		}
+		for i := range spans {
+			length -= int64(spans[i].length)
+		}
+		if length != 0 {
+			t.Errorf("%d bytes unaccounted for", length)
+		}
+	})
+}

@@ -37,9 +37,18 @@ type lane struct {
 	queue    []*request
 	queued   int // bytes
 	writing  int
-	number   uint64         // of the next segment
-	segments map[uint64]int // how many live logs need each segment
-	doubtful []uint64       // segments whose write failed and that may be there all the same
+	number   uint64           // of the next segment
+	segments map[uint64]*held // that live logs need
+	doubtful []uint64         // segments whose write failed and that may be there all the same
+	folding  bool
+	foldAt   int // how many segments make a fold worth while
+}
+
+// held is what a lane knows of a segment.
+type held struct {
+	logs  int   // live logs that need it
+	bytes int64 // what they need of it, about
+	stuck bool  // can't be folded: damaged
 }
 
 // batch is what one write makes durable, and everything that is decided at the same time.
@@ -103,11 +112,11 @@ func (l *lane) next() *batch {
 }
 
 // admit decides about every chunk of a request. It reports false, and has changed nothing,
-// when one of them is being written already: whether it is a repeat shows afterwards.
+// when one of them has to wait for a write: whether it is a repeat shows afterwards.
 func (b *batch) admit(r *request) bool {
 	for _, p := range r.parts {
 		for i := range p.items {
-			if p.live.flying[p.items[i].sequence] {
+			if p.live.waits(&p.items[i].span) {
 				return false
 			}
 		}
@@ -201,9 +210,7 @@ func (l *lane) done(b *batch, written bool) (loads []loaded, needed bool) {
 		for _, log := range b.lives {
 			loads = append(loads, b.load(log)...)
 			log.settle()
-			if log.segments[b.number] {
-				l.segments[b.number]++
-			}
+			l.claim(b.number, log)
 		}
 	}
 	for _, r := range b.requests {
@@ -211,7 +218,7 @@ func (l *lane) done(b *batch, written bool) (loads []loaded, needed bool) {
 			p.ack.Through = p.live.through
 		}
 	}
-	return loads, l.segments[b.number] > 0
+	return loads, l.segments[b.number] != nil
 }
 
 // load pairs the new blocks of a log with the pieces in hand, so that a reader that follows
@@ -231,12 +238,37 @@ func (b *batch) load(log *live) []loaded {
 	return loads
 }
 
-// release takes a sealed log's claim off its segments and gives those that nobody needs.
+// claim counts that the log needs a segment, if it does.
+func (l *lane) claim(number uint64, log *live) {
+	n := log.segments[number]
+	if n == 0 {
+		return
+	}
+	h := l.segments[number]
+	if h == nil {
+		h = &held{}
+		l.segments[number] = h
+	}
+	h.logs++
+	h.bytes += n
+}
+
+// disclaim takes the claim back. It reports whether nobody needs the segment any more.
+func (l *lane) disclaim(number uint64, log *live) (free bool) {
+	h := l.segments[number]
+	h.logs--
+	h.bytes -= log.segments[number]
+	if h.logs > 0 {
+		return false
+	}
+	delete(l.segments, number)
+	return true
+}
+
+// release takes a sealed log's claims back and gives the segments that nobody needs.
 func (l *lane) release(log *live) (free []uint64) {
 	for number := range log.segments {
-		l.segments[number]--
-		if l.segments[number] <= 0 {
-			delete(l.segments, number)
+		if l.disclaim(number, log) {
 			free = append(free, number)
 		}
 	}

@@ -42,6 +42,13 @@ const (
 	// sealsMax is how many logs are compacted at the same time: it is CPU time that ingest
 	// and the engine want too.
 	sealsMax = 2
+	// foldCount is how many segments with little live content are folded into one. It bounds
+	// what a long attempt can pin: the files, and the bytes of logs that are sealed already.
+	foldCount = 64
+	// foldSmall and foldMedium are the two sizes of live content below which a segment is
+	// folded, with others of its size. Each byte is so rewritten twice at most, usually.
+	foldSmall  = 64 << 10
+	foldMedium = 1 << 20
 	// openReads is how many segments are read at the same time at start-up.
 	openReads = 8
 	// busyFor is what a refused caller is told to wait.

@@ -35,6 +35,9 @@ type located struct {
 	data    int64
 }
 
+// cost is about what the span takes in a segment.
+func (d *located) cost() int64 { return int64(d.length) + 64 }
+
 // live is the index of a log that still grows. It is a step function: no lock, no I/O.
 type live struct {
 	tenant  domain.TenantID
@@ -45,18 +48,21 @@ type live struct {
 	// settled is how many blocks readers may have seen; only later ones may still grow.
 	settled int
 	ahead   map[uint64]located // durable, but behind a hole
-	// segments are those that hold spans of the log.
-	segments map[uint64]bool
+	// segments are those that hold spans of the log, with about how many bytes.
+	segments map[uint64]int64
 	// flying are the sequences that are being written, flyingTop the highest of them.
 	flying    map[uint64]bool
 	flyingTop uint64
 	sealing   bool
-	changed   chan struct{} // closed when the log changes; nil while nobody waits
+	// recovering: spans come in the order of segments, which folding has changed. Gap marks
+	// wait until everything is there.
+	recovering bool
+	changed    chan struct{} // closed when the log changes; nil while nobody waits
 }
 
 func newLive(tenant domain.TenantID, attempt domain.AttemptID) *live {
 	return &live{
-		tenant: tenant, attempt: attempt, ahead: map[uint64]located{}, segments: map[uint64]bool{},
+		tenant: tenant, attempt: attempt, ahead: map[uint64]located{}, segments: map[uint64]int64{},
 		flying: map[uint64]bool{},
 	}
 }
@@ -73,6 +79,12 @@ const (
 	tooFar  // refused with ErrAhead
 	inWrite // wait until the write that has this sequence ends
 )
+
+// waits is true of a chunk that must not be decided about before the writes under way have
+// ended: its sequence is among them, or it is a gap mark and would pass over them.
+func (l *live) waits(s *span) bool {
+	return l.flying[s.sequence] || gapMark(s.mark) && len(l.flying) > 0
+}
 
 // judge decides about a chunk. base is the highest sequence that the chunks before it in the
 // same request lead up to.
@@ -92,7 +104,7 @@ func (l *live) judge(s *span, base uint64) (verdict, *block) {
 		}
 		return conflicting, nil
 	}
-	if !gapMark(s.mark) {
+	if !gapMark(s.mark) && !l.recovering {
 		if s.sequence > max(base, l.through, l.flyingTop)+aheadMax || len(l.ahead) > 2*aheadMax {
 			return tooFar, nil
 		}
@@ -122,8 +134,8 @@ func (l *live) take(d located) bool {
 	if _, waiting := l.ahead[d.sequence]; waiting || d.sequence <= l.through {
 		return false
 	}
-	l.segments[d.segment] = true
-	if gapMark(d.mark) && d.sequence > l.through+1 {
+	l.segments[d.segment] += d.cost()
+	if gapMark(d.mark) && !l.recovering {
 		l.passOver(d.sequence)
 	}
 	if d.sequence > l.through+1 {
@@ -131,15 +143,34 @@ func (l *live) take(d located) bool {
 		return true
 	}
 	l.extend(d)
+	l.drain()
+	return true
+}
+
+// drain takes what waits for as long as there is no hole.
+func (l *live) drain() {
 	for len(l.ahead) > 0 {
 		next, ok := l.ahead[l.through+1]
 		if !ok {
-			break
+			return
 		}
 		delete(l.ahead, next.sequence)
 		l.extend(next)
 	}
-	return true
+}
+
+// recovered ends recovery: now that everything is there, the gap marks count.
+func (l *live) recovered() {
+	l.recovering = false
+	for _, d := range l.waiting() {
+		if _, waits := l.ahead[d.sequence]; waits && gapMark(d.mark) {
+			delete(l.ahead, d.sequence)
+			l.passOver(d.sequence)
+			l.extend(d)
+			l.drain()
+		}
+	}
+	l.settle()
 }
 
 // passOver takes what waits below the sequence, holes and all: they are declared missing.
@@ -150,7 +181,7 @@ func (l *live) passOver(sequence uint64) {
 			l.extend(d)
 		}
 	}
-	l.through = sequence - 1
+	l.through = max(l.through, sequence-1)
 }
 
 // waiting gives what is behind a hole, in order.
@@ -165,26 +196,27 @@ func (l *live) waiting() []located {
 
 // extend adds the next span to the last block, or begins one.
 func (l *live) extend(d located) {
-	if n := len(l.blocks); n > l.settled {
-		b := &l.blocks[n-1]
-		if b.segment == d.segment && b.record+b.records == d.record && b.last+1 == d.sequence &&
-			b.length+int64(d.length) <= blockBytes && b.records < blockSpansMax {
-			b.records++
-			b.last, b.length = d.sequence, b.length+int64(d.length)
-			l.advance(d)
-			return
-		}
-	}
-	l.blocks = append(l.blocks, block{
+	b := block{
 		at: l.tally.cursor, first: d.sequence, last: d.sequence, length: int64(d.length), time: d.at,
 		segment: d.segment, record: d.record, records: 1, data: d.data,
-	})
-	l.advance(d)
-}
-
-func (l *live) advance(d located) {
+	}
+	if n := len(l.blocks); n == l.settled || !l.blocks[n-1].join(&b) {
+		l.blocks = append(l.blocks, b)
+	}
 	l.tally.advance(&d.span)
 	l.through = d.sequence
+}
+
+// join makes the block go on with the next one, if both lie side by side and are not too
+// much for one.
+func (b *block) join(next *block) bool {
+	if b.segment != next.segment || b.record+b.records != next.record || b.last+1 != next.first ||
+		b.length+next.length > blockBytes || b.records+next.records > blockSpansMax {
+		return false
+	}
+	b.records += next.records
+	b.last, b.length = next.last, b.length+next.length
+	return true
 }
 
 // settle ends a series of takes: what was added may be read from now on.

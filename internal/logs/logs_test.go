@@ -42,7 +42,7 @@ func marked(a domain.AttemptID, sequence uint64, mark string, dropped uint64) Ch
 
 func open(t testing.TB, store blob.Store) *Gateway {
 	t.Helper()
-	g, err := Open(context.Background(), store, Config{})
+	g, err := Open(context.Background(), store, Config{foldCount: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

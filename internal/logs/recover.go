@@ -44,9 +44,12 @@ func (g *Gateway) recover(ctx context.Context) error {
 		after = entries[len(entries)-1].Key
 	}
 	for _, l := range g.lives {
-		l.settle()
+		l.recovered()
 	}
-	return g.compareRecovered(ctx, repeats)
+	if err := g.compareRecovered(ctx, repeats); err != nil {
+		return err
+	}
+	return g.removeRepeated(ctx, repeats)
 }
 
 // readTables reads many tables of contents at once. A damaged one is nil and set aside.
@@ -117,11 +120,11 @@ func (g *Gateway) takeSegment(
 		}
 	}
 	for _, attempt := range c.attempts {
-		if l := g.lives[logID{tenant, attempt}]; l != nil && l.segments[number] {
-			lane.segments[number]++
+		if l := g.lives[logID{tenant, attempt}]; l != nil {
+			lane.claim(number, l)
 		}
 	}
-	if lane.segments[number] == 0 && len(repeats) == 0 {
+	if lane.segments[number] == nil && len(repeats) == 0 {
 		// Every log in it is sealed: the crash came before the segment was deleted.
 		if err := g.store.Delete(ctx, key); err != nil {
 			return nil, err
@@ -146,6 +149,7 @@ func (g *Gateway) recoverLog(ctx context.Context, id logID, sealed map[logID]boo
 		return nil, err
 	}
 	l := newLive(id.tenant, id.attempt)
+	l.recovering = true
 	g.lives[id] = l
 	return l, nil
 }
@@ -180,6 +184,21 @@ func (g *Gateway) compareRecovered(ctx context.Context, repeats []recovered) err
 			return err
 		}
 		g.counters.Conflicts++
+	}
+	return nil
+}
+
+// removeRepeated deletes segments that hold nothing but what others hold too: the copy of a
+// fold that did not come to its end.
+func (g *Gateway) removeRepeated(ctx context.Context, repeats []recovered) error {
+	for _, r := range repeats {
+		_, number, _ := parseSegmentKey(r.key)
+		if g.lane(r.id.tenant).segments[number] != nil {
+			continue
+		}
+		if err := g.store.Delete(ctx, r.key); err != nil {
+			return err
+		}
 	}
 	return nil
 }

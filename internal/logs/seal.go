@@ -93,6 +93,7 @@ func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, err
 	}
 	l.wake()
 	lane := g.lane(l.tenant)
+	g.tidy(lane)
 	g.mu.Unlock()
 	g.remove(lane, free)
 	return ref, err
@@ -149,10 +150,7 @@ func (g *Gateway) pack(ctx context.Context, p *packer, l *live, end uint64) erro
 		if err := p.gap(last, d.sequence, d.step, d.at); err != nil {
 			return err
 		}
-		b := block{
-			first: d.sequence, last: d.sequence, length: int64(d.length), segment: d.segment, record: d.record,
-			records: 1, data: d.data, time: d.at, at: cursor{step: d.step},
-		}
+		b := d.block()
 		if err := g.packBlock(ctx, p, l, &b); err != nil {
 			return err
 		}
