@@ -36,21 +36,34 @@ func mustOpen(t testing.TB, url, schema string) *Store {
 	return s.(*Store)
 }
 
+// keptOpen is a store whose Close leaves the pool to the next test: connecting costs
+// more than most tests.
+type keptOpen struct{ *Store }
+
+func (keptOpen) Close() error { return nil }
+
 func TestConformance(t *testing.T) {
 	url := pg.Start(t)
+	shared := mustOpen(t, url, "conformance")
+	defer closed(t, shared)
 	storetest.Run(t,
-		func(t *testing.T) store.Store { return fresh(t, url) },
-		storetest.WithReopen(func(t *testing.T, s store.Store) store.Store {
-			var schema string
-			if err := s.(*Store).pool.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
-				t.Fatal(err)
+		func(t *testing.T) store.Store {
+			for _, table := range sqlstore.Tables() {
+				if _, err := shared.pool.Exec(t.Context(), "DELETE FROM "+table); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return mustOpen(t, url, schema)
+			return keptOpen{shared}
+		},
+		storetest.WithReopen(func(t *testing.T, _ store.Store) store.Store {
+			return mustOpen(t, url, "conformance")
 		}),
-		storetest.WithDump(func(t *testing.T, s store.Store) string { return dump(t, s.(*Store)) }))
+		storetest.WithDump(func(t *testing.T, s store.Store) string {
+			if kept, ok := s.(keptOpen); ok {
+				return dump(t, kept.Store)
+			}
+			return dump(t, s.(*Store))
+		}))
 }
 
 // dump writes out every row of every table.

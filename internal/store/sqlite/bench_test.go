@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,17 +35,29 @@ func BenchmarkAppendSQLite(b *testing.B) {
 	}
 }
 
-// BenchmarkRowSQLite is the cost of a row without the disk: a folder in memory.
+// BenchmarkRowSQLite is the cost of a row without the disk, everything included (making
+// the batch, its digest, and copying the write-ahead log back): a folder in memory.
 func BenchmarkRowSQLite(b *testing.B) {
 	s := mustOpen(b, fastDir(b))
 	defer func() { _ = s.Close() }()
 	own := acquire(b, s)
 	payload := strings.Repeat("e", 250)
 	b.ReportAllocs()
+	before := cpuTime(b)
 	for b.Loop() {
 		own = appendTo(b, s, own, rows(own, 500, payload))
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(own.Position)/1000, "µs/row")
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(own.Position)/1000, "cpu-µs/row")
+}
+
+// cpuTime is the processor time of this process: a figure that a busy machine spoils less.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // BenchmarkFsync is the disk's own figure, to be read beside the others.

@@ -92,10 +92,8 @@ func open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, File)
-	if err := prepare(ctx, dir, path, opts); err != nil {
-		return nil, err
-	}
-	if s.writer, err = openWriter(ctx, dataSource(path, writerPragmas)); err != nil {
+	examined := func(db *sql.DB) error { return prepare(ctx, db, path, opts) }
+	if s.writer, err = openWriter(ctx, dataSource(path, writerPragmas), examined); err != nil {
 		return nil, err
 	}
 	if s.readers, err = openPool(dataSource(path, readerPragmas), opts.Readers); err != nil {
@@ -130,15 +128,8 @@ func dataSource(path string, pragmas []string) string {
 	return "file:" + url.PathEscape(path) + "?" + query.Encode()
 }
 
-// prepare migrates and examines the file over a connection of its own, which is gone
-// afterwards and leaves no cache behind.
-func prepare(ctx context.Context, dir, path string, opts Options) error {
-	db, err := sql.Open("sqlite", dataSource(path, writerPragmas))
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1)
-	defer func() { _ = db.Close() }()
+// prepare examines the file and migrates it.
+func prepare(ctx context.Context, db *sql.DB, path string, opts Options) error {
 	if err := examine(ctx, db, path, opts); err != nil {
 		return err
 	}
@@ -154,7 +145,7 @@ func prepare(ctx context.Context, dir, path string, opts Options) error {
 			return err
 		}
 	}
-	return syncFolder(dir)
+	return syncFolder(filepath.Dir(path))
 }
 
 // examine refuses a file that is not what synced commits would have left.

@@ -119,6 +119,22 @@ func acquire(t testing.TB, s store.Store) store.Ownership {
 	return own
 }
 
+// onWriter runs a statement on the writing connection, in its turn.
+func onWriter(t testing.TB, s *Store, query string, dest ...any) {
+	t.Helper()
+	s.writer.turn <- struct{}{}
+	defer func() { <-s.writer.turn }()
+	if len(dest) == 0 {
+		if _, err := s.writer.conn.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err := s.writer.conn.QueryRowContext(t.Context(), query).Scan(dest...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestASecondServerOnTheFolderIsRefusedByName(t *testing.T) {
 	dir := fastDir(t)
 	first := mustOpen(t, dir)
@@ -142,8 +158,8 @@ func TestSessionsAreDurableAndPrivate(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "wal_autocheckpoint": "0"} {
 		var got string
-		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
-			t.Errorf("writer: %s is %q (%v), want %q", pragma, got, err, want)
+		if onWriter(t, s, "PRAGMA "+pragma, &got); got != want {
+			t.Errorf("writer: %s is %q, want %q", pragma, got, want)
 		}
 		if err := s.readers.db.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("reader: %s is %q (%v), want %q", pragma, got, err, want)
@@ -195,13 +211,11 @@ func TestAFullDiskLeavesNothingAndIsOverWhenThereIsSpace(t *testing.T) {
 	own := acquire(t, s)
 	own = appendTo(t, s, own, rows(own, 10, "payload"))
 	var pages int
-	if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages); err != nil {
-		t.Fatal(err)
-	}
+	onWriter(t, s, "PRAGMA page_count", &pages)
 	limit := func(n int) {
 		var now int
-		if err := s.writer.conn.QueryRowContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", n)).Scan(&now); err != nil || now != n {
-			t.Fatalf("page limit %d: %v", now, err)
+		if onWriter(t, s, fmt.Sprintf("PRAGMA max_page_count = %d", n), &now); now != n {
+			t.Fatalf("page limit %d", now)
 		}
 	}
 	limit(pages + 2)
@@ -297,9 +311,7 @@ func TestADatabaseThatLostItsTailIsNotOpened(t *testing.T) {
 			own := acquire(t, s)
 			own = appendTo(t, s, own, rows(own, 2, "first"))
 			appendTo(t, s, own, rows(own, 2, "second"))
-			if _, err := s.writer.conn.ExecContext(t.Context(), damage); err != nil {
-				t.Fatal(err)
-			}
+			onWriter(t, s, damage)
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -321,6 +333,9 @@ func TestADamagedFileIsNotOpened(t *testing.T) {
 	appendTo(t, s, own, rows(own, 500, strings.Repeat("x", 300)))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, File+"-*")); err != nil || len(left) != 0 {
+		t.Fatalf("a closed store leaves %v (%v): some connection is still open", left, err)
 	}
 	path := filepath.Join(dir, File)
 	file, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -24,6 +24,7 @@ type writer struct {
 	db         *sql.DB
 	conn       *sql.Conn
 	statements map[string]*statement
+	parsed     []driver.Stmt // all of them, to be closed before the connection
 	writes     []preparedWrite
 
 	broken  atomic.Pointer[error] // set once: why the store can't be trusted
@@ -48,12 +49,17 @@ const (
 	rollback = "ROLLBACK"
 )
 
-func openWriter(ctx context.Context, source string) (*writer, error) {
+// openWriter connects, lets first work on the file (schema and examination), and prepares
+// every statement.
+func openWriter(ctx context.Context, source string, first func(*sql.DB) error) (*writer, error) {
 	db, err := sql.Open("sqlite", source)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
+	if err := first(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, errors.Join(asStoreError(err), db.Close())
@@ -78,6 +84,7 @@ func (w *writer) prepare(ctx context.Context, raw any) error {
 		if err != nil {
 			return nil, fmt.Errorf("prepare %q: %w", text, err)
 		}
+		w.parsed = append(w.parsed, stmt)
 		exec, ok1 := stmt.(driver.StmtExecContext)
 		query, ok2 := stmt.(driver.StmtQueryContext)
 		if !ok1 || !ok2 {
@@ -110,7 +117,12 @@ func (w *writer) prepare(ctx context.Context, raw any) error {
 
 func (w *writer) close() error {
 	w.turn <- struct{}{}
-	return errors.Join(w.conn.Close(), w.db.Close())
+	var errs []error
+	for _, stmt := range w.parsed {
+		// A connection with open statements would live on, with its locks.
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
 }
 
 // transaction runs work between BEGIN IMMEDIATE and COMMIT. Once it has begun it does
@@ -150,8 +162,12 @@ func (w *writer) rollback() error {
 	return nil
 }
 
-// judge remembers that the store is broken.
+// judge remembers that the store is broken. On a full disk it wakes the tender: copying
+// the write-ahead log back makes its space usable again.
 func (w *writer) judge(err error) error {
+	if errors.Is(err, store.ErrFull) {
+		w.wakeTender()
+	}
 	if errors.Is(err, store.ErrBroken) {
 		w.broken.CompareAndSwap(nil, &err)
 	}
@@ -303,9 +319,12 @@ func estimate(b *store.Batch) int64 {
 }
 
 func (w *writer) wrote(bytes int64) {
-	if w.pending.Add(bytes) < tendBytes {
-		return
+	if w.pending.Add(bytes) >= tendBytes {
+		w.wakeTender()
 	}
+}
+
+func (w *writer) wakeTender() {
 	select {
 	case w.tend <- struct{}{}:
 	default:

@@ -54,8 +54,7 @@ func StartCluster(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The path of a Unix socket is at most 107 bytes long, so no long temporary folder.
-	dir, err := os.MkdirTemp("/tmp", "fairlead-pg-")
+	dir, err := os.MkdirTemp(base(opts), "fairlead-pg-")
 	if err != nil {
 		return nil, fmt.Errorf("start test cluster: %w", err)
 	}
@@ -88,6 +87,25 @@ func StartCluster(ctx context.Context, opts Options) (*Cluster, error) {
 		return nil, errors.Join(fmt.Errorf("start test cluster: %w\n%s", err, bytes.TrimSpace(output)), c.Stop())
 	}
 	return c, nil
+}
+
+// memoryFolder is a file system in memory on Linux; memoryBytesMin is the space that a
+// cluster with some test databases needs there.
+const (
+	memoryFolder   = "/dev/shm"
+	memoryBytesMin = 1 << 30
+)
+
+// base is the folder for the cluster's folder: memory where durability isn't asked for
+// and there is enough of it, for creating tables costs many small files. Both paths are
+// short, because that of a Unix socket has at most 107 bytes.
+func base(opts Options) string {
+	var room syscall.Statfs_t
+	if !opts.Durable && syscall.Statfs(memoryFolder, &room) == nil &&
+		room.Bavail*uint64(room.Bsize) >= memoryBytesMin {
+		return memoryFolder
+	}
+	return "/tmp"
 }
 
 // await polls until the server answers.
