@@ -15,7 +15,8 @@ import (
 
 func compiled(t *testing.T, text string) *plan.Plan {
 	t.Helper()
-	p, list := Compile(Source{Path: "w.yml", Text: []byte(text)}, Inputs{Event: EventPush, Ref: "refs/heads/main"}, Limits{})
+	p, list := Compile(Source{Path: "w.yml", Text: []byte(text)}, Inputs{Event: EventPush, Ref: "refs/heads/main"},
+		Limits{})
 	if p == nil {
 		t.Fatalf("compile: %v", list)
 	}
@@ -60,7 +61,10 @@ func answer(t *testing.T, p *plan.Plan, job plan.Job, results, body map[string]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdict, err := cond.Eval(expr.Env{Status: status, Context: func(name string) (expr.Value, bool) { return needs, name == "needs" }})
+	verdict, err := cond.Eval(expr.Env{Status: status, Context: func(name string) (expr.Value,
+		bool) {
+		return needs, name == "needs"
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +100,8 @@ func TestS06ASkippedAncestorSkipsTransitively(t *testing.T) {
 }
 
 func TestS07TextAroundAnExpressionIsAlwaysTrue(t *testing.T) {
-	text := "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - if: ${{ env.T }} == \"false\"\n        run: echo\n"
+	text := "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n" +
+		"      - if: ${{ env.T }} == \"false\"\n        run: echo\n"
 	p, list := Compile(Source{Path: "w.yml", Text: []byte(text)}, Inputs{}, Limits{})
 	if p == nil || len(list) != 1 || list[0].Code != "always_true_condition" || list[0].Pos != (Pos{Line: 6, Column: 13}) {
 		t.Fatalf("plan %v, diagnostics %v", p != nil, list)
@@ -130,7 +135,8 @@ func TestS10ContinueOnErrorKeepsTheJobGoing(t *testing.T) {
 	if !steps[0].SoftFail || steps[1].If != "" || steps[2].If != "failure()" {
 		t.Fatalf("steps %+v", steps)
 	}
-	x := expr.Object(expr.Field{Name: "x", Value: expr.Strings(map[string]string{"outcome": "failure", "conclusion": "success"})})
+	x := expr.Object(expr.Field{Name: "x", Value: expr.Strings(map[string]string{"outcome": "failure",
+		"conclusion": "success"})})
 	env := expr.Env{Status: expr.StepStatus{}, Context: func(string) (expr.Value, bool) { return x, true }}
 	for i, want := range []bool{true, true, false, true} {
 		cond, err := expr.ParseCondition(steps[i].If)
@@ -144,7 +150,8 @@ func TestS10ContinueOnErrorKeepsTheJobGoing(t *testing.T) {
 }
 
 func TestS18AFractionOfAMinute(t *testing.T) {
-	p := compiled(t, "on: push\njobs:\n"+job("a", "timeout-minutes: 0.5")+job("b", "name: b")+job("c", "timeout-minutes: 0.001"))
+	p := compiled(t, "on: push\njobs:\n"+job("a", "timeout-minutes: 0.5")+job("b", "name: b")+job("c",
+		"timeout-minutes: 0.001"))
 	got := []int64{p.Jobs[0].TimeoutSeconds, p.Jobs[1].TimeoutSeconds, p.Jobs[2].TimeoutSeconds}
 	if diff := cmp.Diff([]int64{30, 6 * 3600, 1}, got); diff != "" {
 		t.Error(diff)
@@ -186,7 +193,8 @@ func TestS41ShellsStayApart(t *testing.T) {
 }
 
 func TestF3NumbersAreWrittenWithFifteenDigits(t *testing.T) {
-	p := compiled(t, "on: push\nenv: {A: 12345678901234567890.0, B: 1.0, C: 0x1F, D: '1.0', E: 007, F: 0o17, G: yes, H: True, I: ~}\njobs:\n"+job("a", "name: a"))
+	p := compiled(t, "on: push\nenv: {A: 12345678901234567890.0, B: 1.0, C: 0x1F, D: '1.0', E: 007, "+
+		"F: 0o17, G: yes, H: True, I: ~}\njobs:\n"+job("a", "name: a"))
 	var got []string
 	for _, b := range p.Jobs[0].Env {
 		got = append(got, b.Name+"="+b.Value)
@@ -198,7 +206,8 @@ func TestF3NumbersAreWrittenWithFifteenDigits(t *testing.T) {
 }
 
 func TestF10GeneratedStepIDs(t *testing.T) {
-	p := compiled(t, "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - checkout\n      - run: a\n      - uses: actions/checkout@v4\n"+
+	p := compiled(t, "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - checkout\n"+
+		"      - run: a\n      - uses: actions/checkout@v4\n"+
 		"      - run: b\n      - {id: mine, run: c}\n      - uses: actions/checkout@v3\n      - run: d\n")
 	var got []string
 	for _, s := range p.Jobs[0].Steps {
@@ -211,7 +220,8 @@ func TestF10GeneratedStepIDs(t *testing.T) {
 }
 
 func TestTitlesOfSteps(t *testing.T) {
-	p := compiled(t, "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - run: |\n\n          make all\n          make more\n"+
+	p := compiled(t, "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - run: |\n"+
+		"\n          make all\n          make more\n"+
 		"      - run: |\n          echo ${{\n            github.sha }}\n      - {run: x, name: 'build ${{ github.sha }}'}\n"+
 		"      - run: "+strings.Repeat("x", 300)+"\n")
 	var got []string

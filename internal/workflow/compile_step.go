@@ -115,7 +115,8 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 func (c *compiler) builtin(n *syntax.Node) {
 	if word := scalarText(n); word != builtinCheckout {
 		c.reports.Add(syntax.CodeUnknownBuiltin, n.Range, fmt.Sprintf("there is no built-in step %s", syntax.Quote(word)),
-			c.reports.Suggest(word, []string{builtinCheckout}, "the one built-in is checkout; a command is written - run: command"))
+			c.reports.Suggest(word, []string{builtinCheckout},
+				"the one built-in is checkout; a command is written - run: command"))
 	}
 }
 
@@ -190,7 +191,8 @@ func (c *compiler) shell(n *syntax.Node, visible *stepScope) string {
 			"use pwsh, bash or sh")
 	default:
 		c.reports.Add(syntax.CodeUnknownShell, n.Range, fmt.Sprintf("there is no shell %s", syntax.Quote(text)),
-			c.reports.Suggest(text, known, "use bash, sh, python or pwsh, or a command with {0} for the script, like \"zsh {0}\""))
+			c.reports.Suggest(text, known,
+				"use bash, sh, python or pwsh, or a command with {0} for the script, like \"zsh {0}\""))
 	}
 	return text
 }

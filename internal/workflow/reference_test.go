@@ -20,12 +20,14 @@ func TestReferenceOfDiagnostics(t *testing.T) {
 <!-- Generated from internal/workflow/syntax/codes.go. To change it, change the table and run
      go test ./internal/workflow -run TestReferenceOfDiagnostics -rewrite -->
 
-` + "`fairlead lint`" + ` and every run report the problems of a workflow file with a code, a place and a hint. All problems
-are reported at once. An error stops the run before it starts; a warning does not. Codes never change their meaning.
+` + "`fairlead lint`" + ` and every run report the problems of a workflow file with a code, a place and a hint.
+All problems are reported at once. An error stops the run before it starts; a warning does not.
+Codes never change their meaning.
 
 `)
 	for _, severity := range []Severity{Error, Warning} {
-		fmt.Fprintf(&page, "## %ss\n\n| code | means |\n| --- | --- |\n", strings.ToUpper(string(severity[:1]))+string(severity[1:]))
+		fmt.Fprintf(&page, "## %ss\n\n| code | means |\n| --- | --- |\n",
+			strings.ToUpper(string(severity[:1]))+string(severity[1:]))
 		for _, entry := range syntax.Codes() {
 			if entry.Severity == severity {
 				fmt.Fprintf(&page, "| `%s` | %s |\n", entry.Code, entry.Means)
@@ -39,7 +41,8 @@ are reported at once. An error stops the run before it starts; a warning does no
 // Every code is produced by some test of this package, so that none is a promise only.
 func TestEveryCodeIsProduced(t *testing.T) {
 	var text strings.Builder
-	for _, pattern := range []string{"*_test.go", "testdata/err/*.yml", "expr/*_test.go", "syntax/*_test.go", "expr/error.go"} {
+	for _, pattern := range []string{"*_test.go", "testdata/err/*.yml", "expr/*_test.go", "syntax/*_test.go",
+		"expr/error.go"} {
 		list, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +59,8 @@ func TestEveryCodeIsProduced(t *testing.T) {
 			t.Errorf("%s is in the table twice", entry.Code)
 		}
 		seen[entry.Code] = true
-		if !strings.Contains(text.String(), " "+string(entry.Code)) && !strings.Contains(text.String(), `"`+string(entry.Code)+`"`) {
+		if !strings.Contains(text.String(), " "+string(entry.Code)) && !strings.Contains(text.String(),
+			`"`+string(entry.Code)+`"`) {
 			t.Errorf("no test produces %s", entry.Code)
 		}
 		if !strings.HasSuffix(entry.Means, ".") {
@@ -82,7 +86,8 @@ func TestExamplesOfTheManualCompile(t *testing.T) {
 			}
 			for _, e := range examples(string(text)) {
 				count++
-				p, diagnostics := Compile(Source{Path: fmt.Sprintf("%s:%d", path, e.line), Text: []byte(e.text)}, Inputs{}, Limits{})
+				p, diagnostics := Compile(Source{Path: fmt.Sprintf("%s:%d", path, e.line), Text: []byte(e.text)}, Inputs{},
+					Limits{})
 				if (p == nil) != e.invalid {
 					t.Errorf("%s:%d: compiles: %v\n%s", path, e.line, p != nil, Render(diagnostics, []byte(e.text)))
 				}

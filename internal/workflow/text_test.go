@@ -83,17 +83,19 @@ func TestLimitsNameTheBoundAndThePlace(t *testing.T) {
 		lim  Limits
 		want string
 	}{
-		"1,000 jobs":               {jobs(1_000), Limits{}, ""},
-		"1,001 jobs":               {jobs(1_001), Limits{}, "1003:3 too_many_jobs"},
-		"2 jobs of 1":              {jobs(2), Limits{Jobs: 1}, "4:3 too_many_jobs"},
-		"1,000 steps":              {steps(1_000), Limits{}, ""},
-		"1,001 steps":              {steps(1_001), Limits{}, "1006:9 too_many_steps"},
-		"limits can't be raised":   {jobs(1_001), Limits{Jobs: 5_000}, "1003:3 too_many_jobs"},
-		"aliases of a big script":  {scripts, Limits{}, "110:9 yaml_too_much_text"},
-		"variables times jobs":     {env, Limits{}, "108:3 plan_too_large"},
-		"an id of 101 characters":  {strings.Replace(minimal, "a:", strings.Repeat("a", 101)+":", 1), Limits{}, "3:3 invalid_job_id"},
-		"an id of 100 characters":  {strings.Replace(minimal, "a:", strings.Repeat("a", 100)+":", 1), Limits{}, ""},
-		"an expression over 21000": {strings.Replace(minimal, "[checkout]", "[{run: \"${{ '"+strings.Repeat("x", 21_000)+"' }}\"}]", 1), Limits{}, "5:24 expression_too_long"},
+		"1,000 jobs":              {jobs(1_000), Limits{}, ""},
+		"1,001 jobs":              {jobs(1_001), Limits{}, "1003:3 too_many_jobs"},
+		"2 jobs of 1":             {jobs(2), Limits{Jobs: 1}, "4:3 too_many_jobs"},
+		"1,000 steps":             {steps(1_000), Limits{}, ""},
+		"1,001 steps":             {steps(1_001), Limits{}, "1006:9 too_many_steps"},
+		"limits can't be raised":  {jobs(1_001), Limits{Jobs: 5_000}, "1003:3 too_many_jobs"},
+		"aliases of a big script": {scripts, Limits{}, "110:9 yaml_too_much_text"},
+		"variables times jobs":    {env, Limits{}, "108:3 plan_too_large"},
+		"an id of 101 characters": {strings.Replace(minimal, "a:", strings.Repeat("a", 101)+":", 1), Limits{},
+			"3:3 invalid_job_id"},
+		"an id of 100 characters": {strings.Replace(minimal, "a:", strings.Repeat("a", 100)+":", 1), Limits{}, ""},
+		"an expression over 21000": {strings.Replace(minimal, "[checkout]", "[{run: \"${{ '"+strings.Repeat("x",
+			21_000)+"' }}\"}]", 1), Limits{}, "5:24 expression_too_long"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +115,8 @@ func TestAHostileFileGivesABoundedReport(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("on: push\njobs:\n")
 	for i := range 900 {
-		fmt.Fprintf(&text, "  a%d: {runs-on: linux, needs: [nope%d], steps: [{run: \"${{ x.%s }}\"}], zzz: 1}\n", i, i, strings.Repeat("y", 900))
+		fmt.Fprintf(&text, "  a%d: {runs-on: linux, needs: [nope%d], steps: [{run: \"${{ x.%s }}\"}], zzz: 1}\n", i,
+			i, strings.Repeat("y", 900))
 	}
 	_, list := Compile(Source{Path: "w.yml", Text: []byte(text.String())}, Inputs{}, Limits{})
 	if len(list) != 101 || list[100].Code != "too_many_problems" {

@@ -59,7 +59,8 @@ func TestMatch(t *testing.T) {
 }
 
 func TestPatternsThatAreNotValid(t *testing.T) {
-	for _, pattern := range []string{"", "a[", "a[]", "a[z-a]", "a[a-Z]", "a[/]", `a\`, "a++?", strings.Repeat("a", 2_000)} {
+	for _, pattern := range []string{"", "a[", "a[]", "a[z-a]", "a[a-Z]", "a[/]", `a\`, "a++?", strings.Repeat("a",
+		2_000)} {
 		if _, err := compilePattern(pattern); err == nil {
 			t.Errorf("%q is valid", pattern)
 		}
@@ -67,7 +68,9 @@ func TestPatternsThatAreNotValid(t *testing.T) {
 }
 
 func TestInspectLooksOnlyAtTriggers(t *testing.T) {
-	got := inspect(t, "name: n\non:\n  workflow_dispatch:\n    inputs:\n      a: {type: choice, options: [x, y], default: y, description: d}\n"+
+	got := inspect(t, "name: n\non:\n  workflow_dispatch:\n    inputs:\n"+
+		"      a: {type: choice, options: [x, y], default: y,"+
+		" description: d}\n"+
 		"      b: {type: number, required: true}\n  push:\njobs: nonsense\nbogus: 1\n")
 	want := Triggers{Name: "n", Events: []string{"push", "workflow_dispatch"}, Inputs: []InputSpec{
 		{Name: "a", Type: "choice", Options: []string{"x", "y"}, Default: "y", Description: "d"},
@@ -82,7 +85,8 @@ func TestInspectLooksOnlyAtTriggers(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if _, list := Inspect(Source{Path: "w.yml", Text: []byte("jobs: {}")}, Limits{}); len(list) != 1 || list[0].Code != "missing_key" {
+	if _, list := Inspect(Source{Path: "w.yml", Text: []byte("jobs: {}")}, Limits{}); len(list) != 1 ||
+		list[0].Code != "missing_key" {
 		t.Errorf("a file without on: %v", list)
 	}
 	if name := inspect(t, "on: push").Name; name != "w.yml" {
@@ -93,9 +97,11 @@ func TestInspectLooksOnlyAtTriggers(t *testing.T) {
 func TestSelect(t *testing.T) {
 	chosen, shadowed := Select([]string{
 		".github/workflows/ci.yml", ".fairlead/workflows/ci.yml", ".github/workflows/b.yaml", "ci.yml",
-		".github/workflows/sub/x.yml", ".fairlead/workflows/README.md", ".fairlead/workflows/a.yaml", ".github/workflows/ci.yaml",
+		".github/workflows/sub/x.yml", ".fairlead/workflows/README.md", ".fairlead/workflows/a.yaml",
+		".github/workflows/ci.yaml",
 	})
-	want := []string{".fairlead/workflows/a.yaml", ".github/workflows/b.yaml", ".github/workflows/ci.yaml", ".fairlead/workflows/ci.yml"}
+	want := []string{".fairlead/workflows/a.yaml", ".github/workflows/b.yaml", ".github/workflows/ci.yaml",
+		".fairlead/workflows/ci.yml"}
 	if diff := cmp.Diff(want, chosen); diff != "" {
 		t.Error(diff)
 	}
@@ -105,9 +111,11 @@ func TestSelect(t *testing.T) {
 }
 
 func TestInputsOfADispatch(t *testing.T) {
-	text := "on:\n  workflow_dispatch:\n    inputs:\n      s:\n      B: {type: boolean}\n      n: {type: number, default: 1.50}\n" +
+	text := "on:\n  workflow_dispatch:\n    inputs:\n      s:\n      B: {type: boolean}\n" +
+		"      n: {type: number, default: 1.50}\n" +
 		"      c: {type: choice, options: [x, y]}\n      d: {default: hi}\n" +
-		"jobs: {a: {runs-on: '${{ inputs.b && github.event.inputs.b == ''true'' && inputs.n == 1.5 && inputs.s }}', steps: [checkout]}}\n"
+		"jobs: {a: {runs-on: '${{ inputs.b && github.event.inputs.b == ''true'' && " +
+		"inputs.n == 1.5 && inputs.s }}', steps: [checkout]}}\n"
 	p, list := Compile(Source{Path: "w.yml", Text: []byte(text)},
 		Inputs{Event: EventDispatch, Dispatch: map[string]string{"S": "label", "b": "TRUE"}}, Limits{})
 	if p == nil {

@@ -14,10 +14,12 @@ func TestConditions(t *testing.T) { // F5
 		want   Verdict
 	}{
 		{"", StepStatus{}, Verdict{true, false}}, {"", failed, Verdict{false, true}}, {"  \n", failed, Verdict{false, true}},
-		{"success()", failed, Verdict{false, true}}, {"true", failed, Verdict{false, true}}, {"true", StepStatus{}, Verdict{true, false}},
+		{"success()", failed, Verdict{false, true}}, {"true", failed, Verdict{false, true}},
+		{"true", StepStatus{}, Verdict{true, false}},
 		{"false", StepStatus{}, Verdict{false, false}}, {"${{ false }}", StepStatus{}, Verdict{false, false}},
 		{"${{ false }} ", StepStatus{}, Verdict{true, false}}, {"${{ false }}\n", StepStatus{}, Verdict{true, false}},
-		{"${{ env.T }} == \"false\"", StepStatus{}, Verdict{true, false}}, {"${{ env.T }} == \"false\"", failed, Verdict{false, true}},
+		{"${{ env.T }} == \"false\"", StepStatus{}, Verdict{true, false}}, {"${{ env.T }} == \"false\"", failed,
+			Verdict{false, true}},
 		{"${{ failure() }} x", failed, Verdict{true, false}}, {"failure()", failed, Verdict{true, false}},
 		{"failure() && false", failed, Verdict{false, false}}, {"always()", stopped, Verdict{true, false}},
 		{"ALWAYS() && false", stopped, Verdict{false, false}}, {"cancelled()", stopped, Verdict{true, false}},
@@ -41,8 +43,9 @@ func TestConditions(t *testing.T) { // F5
 }
 
 func TestDefaultCondition(t *testing.T) {
-	for text, want := range map[string]bool{"": true, " ": true, "success()": true, "${{ success() }}": true, "success('a')": false,
-		"true": false, "success() && true": false, "${{ success() }} ": false} {
+	for text, want := range map[string]bool{"": true, " ": true, "success()": true, "${{ success() }}": true,
+		"success('a')": false,
+		"true":         false, "success() && true": false, "${{ success() }} ": false} {
 		c, err := ParseCondition(text)
 		if err != nil || c.Default() != want {
 			t.Errorf("%q: default is not %v, %v", text, want, err)
@@ -76,7 +79,8 @@ func TestJobStatusLooksAtAllAncestors(t *testing.T) { // F6
 }
 
 func TestReferences(t *testing.T) {
-	tmpl, err := ParseTemplate("x ${{ github.event['a'].*.b && contains(env.X, inputs.y) || format('{0}', a[needs.j.result].z) }} ${{ !q.r && (s.t) }}")
+	tmpl, err := ParseTemplate("x ${{ github.event['a'].*.b && contains(env.X, inputs.y) || " +
+		"format('{0}', a[needs.j.result].z) }} ${{ !q.r && (s.t) }}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +94,8 @@ func TestReferences(t *testing.T) {
 	}
 	want := []short{
 		{[]string{"github", "event", "a", "*", "b"}, false}, {[]string{"env", "X"}, false}, {[]string{"inputs", "y"}, false},
-		{[]string{"a"}, true}, {[]string{"needs", "j", "result"}, false}, {[]string{"q", "r"}, false}, {[]string{"s", "t"}, true},
+		{[]string{"a"}, true}, {[]string{"needs", "j", "result"}, false}, {[]string{"q", "r"}, false}, {[]string{"s",
+			"t"}, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

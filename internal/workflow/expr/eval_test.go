@@ -35,7 +35,8 @@ func TestEval(t *testing.T) {
 		{"github[format('r{0}', 'ef')]", `"refs/heads/main"`},
 		// filters (F4)
 		{"toJSON(a.*.b)", `"[\n  \"x\",\n  \"y\"\n]"`}, {"join(github.event.labels.*.name, '+')", `"bug+ui"`},
-		{"toJSON((a.*.b)[0])", `"[]"`}, {"toJSON(none.*)", `"[]"`}, {"toJSON(github.ref.*)", `"[]"`}, {"join(o.*.k)", `"1,2"`},
+		{"toJSON((a.*.b)[0])", `"[]"`}, {"toJSON(none.*)", `"[]"`}, {"toJSON(github.ref.*)", `"[]"`},
+		{"join(o.*.k)", `"1,2"`},
 		{"join(n.*.*)", `"1,2,3"`}, {"join((n.*)[0])", `"1,3"`}, {"join(a[*].b)", `"x,y"`},
 		// functions
 		{"contains('Hello', 'ELL')", "true"}, {"contains(a.*.b, 'Y')", "true"}, {"contains(o, 'k')", "false"},
@@ -74,10 +75,13 @@ func TestErrorsHaveCodeAndPlace(t *testing.T) {
 		{`"x"`, CodeSyntax, 0, 1}, {"a = b", CodeSyntax, 2, 3}, {"a & b", CodeSyntax, 2, 3}, {"1x", CodeSyntax, 0, 2},
 		{"a..b", CodeSyntax, 2, 3}, {"'a'.b", CodeSyntax, 3, 4}, {"a.5", CodeSyntax, 2, 3}, {"a + b", CodeSyntax, 2, 3},
 		{"#", CodeSyntax, 0, 1}, {"f(", CodeUnknownFunction, 0, 1}, {"contains(a,)", CodeSyntax, 11, 12},
-		{"contains(a)", CodeArgumentCount, 0, 11}, {"join(a, b, c)", CodeArgumentCount, 0, 13}, {"nope.x", CodeUnknownContext, 0, 4},
+		{"contains(a)", CodeArgumentCount, 0, 11}, {"join(a, b, c)", CodeArgumentCount, 0, 13},
+		{"nope.x", CodeUnknownContext, 0, 4},
 		{"fromJSON('')", CodeFailed, 0, 12}, {"fromJSON('{} x')", CodeFailed, 0, 16}, {"format('{')", CodeFailed, 0, 11},
-		{"format('}')", CodeFailed, 0, 11}, {"format('{1}', 'a')", CodeFailed, 0, 18}, {"format('{-1}', 'a')", CodeFailed, 0, 19},
-		{"hashFiles('x')", CodeNotAvailable, 0, 14}, {"case('a', 1, 2)", CodeFailed, 5, 8}, {"case(true, 1, 2, 3)", CodeArgumentCount, 0, 19},
+		{"format('}')", CodeFailed, 0, 11}, {"format('{1}', 'a')", CodeFailed, 0, 18},
+		{"format('{-1}', 'a')", CodeFailed, 0, 19},
+		{"hashFiles('x')", CodeNotAvailable, 0, 14}, {"case('a', 1, 2)", CodeFailed, 5, 8},
+		{"case(true, 1, 2, 3)", CodeArgumentCount, 0, 19},
 		{strings.Repeat("!", 60) + "a", CodeTooDeep, 10, 61}, {"a" + strings.Repeat(".b", 60), CodeTooDeep, 0, 101},
 		{strings.Repeat("x", 21_001), CodeTooLong, 0, 21_001},
 	}
@@ -117,7 +121,8 @@ func TestTheBudgetEndsAnEvaluation(t *testing.T) {
 	big := Env{Context: func(string) (Value, bool) { return String(strings.Repeat("x", 1<<20)), true }}
 	tests := map[string]string{
 		"bytes of format": "format('" + strings.Repeat("{0}", 20) + "', x.y || x)",
-		"bytes of toJSON": "toJSON(fromJSON(toJSON(fromJSON(format('[{0}]', join(fromJSON('[" + strings.Repeat("[],", 3_000) + "1]')))))))",
+		"bytes of toJSON": "toJSON(fromJSON(toJSON(fromJSON(format('[{0}]', join(fromJSON('[" + strings.Repeat("[],",
+			3_000) + "1]')))))))",
 	}
 	for name, text := range tests {
 		e, err := Parse(text)
@@ -156,7 +161,8 @@ func TestDeepJSONIsRefused(t *testing.T) {
 
 func TestInterpolate(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"plain", "plain"}, {"", ""}, {"a ${{ env.T }} b ${{ 1.0 }}", "a true b 1"}, {"${{ null }}", ""}, {"${{ a }}", "Array"},
+		{"plain", "plain"}, {"", ""}, {"a ${{ env.T }} b ${{ 1.0 }}", "a true b 1"}, {"${{ null }}", ""}, {"${{ a }}",
+			"Array"},
 		{"${{ '}}' }}", "}}"}, {"$${{ 'x' }}", "$x"}, {"}} ${{ 'it''s }}' }}", "}} it's }}"}, {"${{ 'é' }}é", "éé"},
 	}
 	for _, test := range tests {
@@ -169,7 +175,8 @@ func TestInterpolate(t *testing.T) {
 	if _, err := Interpolate("abc ${{ nope }}", testEnv(t)); !errors.As(err, &e) || e.Span != (Span{8, 12}) {
 		t.Errorf("place of an evaluation error: %v", err)
 	}
-	if _, err := Interpolate("abc ${{ 'x }}", testEnv(t)); !errors.As(err, &e) || e.Code != CodeNotClosed || e.Span != (Span{4, 7}) {
+	if _, err := Interpolate("abc ${{ 'x }}", testEnv(t)); !errors.As(err, &e) || e.Code != CodeNotClosed ||
+		e.Span != (Span{4, 7}) {
 		t.Errorf("place of an open expression: %v", err)
 	}
 }

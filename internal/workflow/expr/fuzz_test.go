@@ -11,7 +11,8 @@ func FuzzEval(f *testing.F) {
 	for _, seed := range []string{
 		"", "a.*.b[0]", "format('{0}{{', toJSON(github))", "!(1 < 0x1f) && 'it''s' || null", "case(true, 1, 2)",
 		"fromJSON('[1,{\"a\":null}]').*.a", "github['ref'] == 'refs/heads/main'", "success() && always()", "-.5e-3 >= +7",
-		"${{ a }} b ${{ 'x' }}", "${{ '}}' }}", "join(n.*.*, env.T)", "NaN != Infinity", "'", "((((", "a.b.c.d[*].e", "\x00\xff",
+		"${{ a }} b ${{ 'x' }}", "${{ '}}' }}", "join(n.*.*, env.T)", "NaN != Infinity", "'", "((((", "a.b.c.d[*].e",
+		"\x00\xff",
 	} {
 		f.Add(seed)
 	}

@@ -132,6 +132,24 @@ type Step struct {
 	Line           int       `json:"line"`              // in the workflow file, for people
 }
 
+// NeedResult is the outcome of a job in the words of the expression language: what
+// needs.<job>.result and the status functions see. A soft failure counts as a success
+// there, because that is what continue-on-error asks for. It is empty while the job has
+// no outcome.
+func NeedResult(outcome domain.Outcome) string {
+	switch outcome {
+	case domain.OutcomeNone:
+		return ""
+	case domain.OutcomeSuccess, domain.OutcomeSoftFailure:
+		return "success"
+	case domain.OutcomeSkipped:
+		return "skipped"
+	case domain.OutcomeCancelled, domain.OutcomeSuperseded:
+		return "cancelled"
+	}
+	return "failure"
+}
+
 // Encode gives the canonical bytes of the plan: JSON with fields in the order of the
 // types above and no map anywhere, so the same plan is the same bytes.
 func (p *Plan) Encode() []byte {

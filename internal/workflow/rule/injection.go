@@ -22,9 +22,10 @@ func Injection(s Site) []Finding {
 		}
 		name := strings.Join(ref.Path, ".")
 		out = append(out, Finding{
-			Code:    syntax.CodeExpressionInjection,
-			Span:    ref.Span,
-			Message: fmt.Sprintf("%s is pasted into the script as it is, so whoever chooses it can run commands", syntax.Quote(name)),
+			Code: syntax.CodeExpressionInjection,
+			Span: ref.Span,
+			Message: fmt.Sprintf("%s is pasted into the script as it is, so whoever chooses it can run commands",
+				syntax.Quote(name)),
 			Hint: fmt.Sprintf("give it to the step as env: { %s: ${{ %s }} } and write \"$%s\" in the script",
 				variable(ref.Path), name, variable(ref.Path)),
 		})

@@ -29,8 +29,9 @@ func TestInjectionFollowsWhereTextFlows(t *testing.T) {
 		"${{ github.event.inputs.pick }}": 0, "${{ inputs.free }}": 1, "${{ inputs.pick }}": 0, "${{ inputs.count }}": 0,
 		"${{ inputs.undeclared }}": 1, "${{ inputs.*.x }}": 1, "${{ toJSON(inputs) }}": 1, "${{ github.sha }}": 0,
 		"${{ inputs.free == 'x' }}": 0, "${{ contains(inputs.free, 'x') }}": 0, "${{ inputs.free && 'yes' || 'no' }}": 0,
-		"${{ inputs.free || 'no' }}": 1, "${{ format('{0}', inputs.free) }}": 1, "${{ case(inputs.free == 'x', 1, inputs.free) }}": 1,
-		"${{ GITHUB.HEAD_REF }}": 1, "$HEAD ${{ github.ref_name }} ${{ inputs['free'] }}": 2,
+		"${{ inputs.free || 'no' }}": 1, "${{ format('{0}', inputs.free) }}": 1,
+		"${{ case(inputs.free == 'x', 1, inputs.free) }}": 1,
+		"${{ GITHUB.HEAD_REF }}":                          1, "$HEAD ${{ github.ref_name }} ${{ inputs['free'] }}": 2,
 	} {
 		if got := Injection(site(t, text)); len(got) != want {
 			t.Errorf("%s: %d findings, want %d", text, len(got), want)
@@ -42,7 +43,8 @@ func TestInjectionFollowsWhereTextFlows(t *testing.T) {
 		t.Errorf("a variable is the cure, not the illness: %v", got)
 	}
 	got := Injection(site(t, "${{ github.event.pull_request.head-ref }}"))
-	want := `give it to the step as env: { HEAD_REF: ${{ github.event.pull_request.head-ref }} } and write "$HEAD_REF" in the script`
+	want := `give it to the step as env: { HEAD_REF: ${{ github.event.pull_request.head-ref }} } ` +
+		`and write "$HEAD_REF" in the script`
 	if diff := cmp.Diff(want, got[0].Hint); diff != "" {
 		t.Error(diff)
 	}

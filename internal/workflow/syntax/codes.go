@@ -126,7 +126,8 @@ func textCodes() []CodeEntry {
 		{CodeKeyNotText, Error, "A key of a mapping is not text."},
 		{CodeInvalidAlias, Error, "An alias has no anchor before it, or stands inside its own anchor."},
 		{CodeUnsupportedTag, Error, "A YAML tag has no meaning in workflows."},
-		{CodeTooManyProblems, Error, "The file has more problems than are shown at once; a warning if all of those are warnings."},
+		{CodeTooManyProblems, Error,
+			"The file has more problems than are shown at once; a warning if all of those are warnings."},
 	}
 }
 
@@ -137,7 +138,8 @@ func keyCodes() []CodeEntry {
 		{CodeWrongType, Error, "A value has the wrong type: text, a number, a boolean, a list or a mapping was expected."},
 		{CodeEmptyValue, Error, "A key is given without a value."},
 		{CodeInvalidValue, Error, "A value is of the right type, but not one that the key accepts."},
-		{CodeNotAvailable, Error, "The key or function is part of the workflow language, but this release doesn't have it yet."},
+		{CodeNotAvailable, Error,
+			"The key or function is part of the workflow language, but this release doesn't have it yet."},
 		{CodeDeployNotAvailable, Error, "Environments and deployments are part of the workflow language, " +
 			"but this release doesn't have them yet."},
 		{CodeUnknownEvent, Error, "There is no event of that name."},
@@ -189,7 +191,8 @@ func expressionCodes() []CodeEntry {
 		{CodeContextNotAllowed, Error, "The context exists, but not at this key."},
 		{CodeFunctionNotAllowed, Error, "The function exists, but not at this key."},
 		{CodeAlwaysTrue, Warning, "A condition has text outside ${{ }}, which makes it text, and text is always true."},
-		{CodeExpressionInjection, Warning, "Text that an outsider may choose is pasted into a script before the shell reads it."},
+		{CodeExpressionInjection, Warning,
+			"Text that an outsider may choose is pasted into a script before the shell reads it."},
 		{CodeUndefinedReference, Warning, "An expression refers to something that is not defined, so it is always empty."},
 		{CodeNumberChanged, Warning, "A number is written in a way that does not survive: 3.10 is the number 3.1."},
 	}

@@ -205,8 +205,9 @@ func (l *loader) charge(at Range, depth, nodes, levels, bytes int) *Node {
 		return l.stop(CodeTooManyNodes, at, fmt.Sprintf("the file has more than %d nodes once its aliases are expanded",
 			l.bounds.Nodes), "split the workflow, and use fewer aliases inside anchors")
 	case l.bytes > l.bounds.ScalarBytes:
-		return l.stop(CodeTooMuchText, at, fmt.Sprintf("the file has more than %d bytes of text once its aliases are expanded",
-			l.bounds.ScalarBytes), "move long scripts into files of the repository")
+		return l.stop(CodeTooMuchText, at,
+			fmt.Sprintf("the file has more than %d bytes of text once its aliases are expanded",
+				l.bounds.ScalarBytes), "move long scripts into files of the repository")
 	}
 	return nil
 }

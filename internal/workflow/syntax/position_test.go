@@ -64,7 +64,8 @@ func TestEndsOfNodes(t *testing.T) {
 	root, _ := load(t, "a: 'x''y'\nb: [1, \"two\"]\nc: |\n  x\n  yz\n")
 	var got []string
 	for _, pair := range root.Pairs {
-		got = append(got, fmt.Sprintf("%d:%d-%d:%d", pair.Value.Start.Line, pair.Value.Start.Column, pair.Value.End.Line, pair.Value.End.Column))
+		got = append(got, fmt.Sprintf("%d:%d-%d:%d", pair.Value.Start.Line, pair.Value.Start.Column,
+			pair.Value.End.Line, pair.Value.End.Column))
 	}
 	if diff := cmp.Diff([]string{"1:4-1:10", "2:4-2:13", "3:4-5:5"}, got); diff != "" {
 		t.Error(diff)
@@ -73,10 +74,14 @@ func TestEndsOfNodes(t *testing.T) {
 
 func TestTypesOfScalars(t *testing.T) {
 	for text, want := range map[string]Type{
-		"on": TypeString, "yes": TypeString, "true": TypeBool, "FALSE": TypeBool, "tRue": TypeString, "~": TypeNull, "": TypeNull,
-		"12": TypeInt, "-7": TypeInt, "0o17": TypeInt, "0xfF": TypeInt, "0x": TypeString, "1_000": TypeString, "1.5": TypeFloat,
-		".5": TypeFloat, "5.": TypeFloat, "1e3": TypeFloat, "1e": TypeString, ".inf": TypeFloat, "-.Inf": TypeFloat, ".nan": TypeFloat,
-		"-": TypeString, "+": TypeString, ".": TypeString, "1.2.3": TypeString, "2020-01-01": TypeString, "12:30": TypeString,
+		"on": TypeString, "yes": TypeString, "true": TypeBool, "FALSE": TypeBool, "tRue": TypeString, "~": TypeNull,
+		"":   TypeNull,
+		"12": TypeInt, "-7": TypeInt, "0o17": TypeInt, "0xfF": TypeInt, "0x": TypeString, "1_000": TypeString,
+		"1.5": TypeFloat,
+		".5":  TypeFloat, "5.": TypeFloat, "1e3": TypeFloat, "1e": TypeString, ".inf": TypeFloat, "-.Inf": TypeFloat,
+		".nan": TypeFloat,
+		"-":    TypeString, "+": TypeString, ".": TypeString, "1.2.3": TypeString,
+		"2020-01-01": TypeString, "12:30": TypeString,
 	} {
 		if got := resolve(text); got != want {
 			t.Errorf("%q is %v, want %v", text, got, want)

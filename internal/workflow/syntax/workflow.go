@@ -98,7 +98,8 @@ func (r *reader) top(root *Node) map[string]Pair {
 		return nil
 	}
 	if root.Kind != Mapping {
-		r.add(CodeEmptyWorkflow, root, "a workflow needs at least on: and jobs:", "the file is %s, not a mapping", describe(root))
+		r.add(CodeEmptyWorkflow, root, "a workflow needs at least on: and jobs:", "the file is %s, not a mapping",
+			describe(root))
 		return nil
 	}
 	return r.fields(root, "a workflow", workflowKeys())
