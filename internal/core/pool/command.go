@@ -6,12 +6,11 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
-// Command asks for something. The set is closed; commands are passed by value.
+// Command asks for something. Decide knows the types below, passed by value, and panics
+// on any other.
 type Command interface {
 	// Name is the command's type name.
 	Name() string
-	// By is who asked, and how we know.
-	By() domain.Cause
 }
 
 // CreatePool makes the pool. The same again is acknowledged.
@@ -93,21 +92,3 @@ func (RotateSession) Name() string { return "RotateSession" }
 
 // Name implements Command.
 func (Wake) Name() string { return "Wake" }
-
-// By implements Command.
-func (c CreatePool) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c IssueRegistrationToken) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RegisterRunner) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RemoveRunner) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RotateSession) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c Wake) By() domain.Cause { return c.Cause }

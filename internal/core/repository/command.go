@@ -7,12 +7,11 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
-// Command asks for something. The set is closed; commands are passed by value.
+// Command asks for something. Decide knows the types below, passed by value, and panics
+// on any other.
 type Command interface {
 	// Name is the command's type name.
 	Name() string
-	// By is who asked, and how we know.
-	By() domain.Cause
 }
 
 // Register makes the repository known. The same again is acknowledged.
@@ -76,21 +75,6 @@ func (Forget) Name() string { return "Forget" }
 
 // Name implements Command.
 func (Wake) Name() string { return "Wake" }
-
-// By implements Command.
-func (c Register) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c ObserveRefs) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c SetPolling) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c Forget) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c Wake) By() domain.Cause { return c.Cause }
 
 // Event is a fact of a repository's history. The set is closed; events are pointers.
 type Event interface {

@@ -6,13 +6,11 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
-// Command asks for something. The set is closed: only this package's types satisfy it.
+// Command asks for something. Decide knows the types below and panics on any other.
 // Commands are passed by value: Decide(s, GrantLease{…}, now).
 type Command interface {
 	// Name is the command's type name, as pages and traces print it.
 	Name() string
-	// By is who asked, and how we know.
-	By() domain.Cause
 }
 
 // Request is everything about a run that is decided before it exists and never changes
@@ -325,45 +323,3 @@ func (RecordLog) Name() string { return "RecordLog" }
 
 // Name implements Command.
 func (RefuseAccess) Name() string { return "RefuseAccess" }
-
-// By implements Command.
-func (c RequestRun) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c GrantLease) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c DeclineLease) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c ReportProgress) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c ReportResult) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c LapseLease) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RegainLease) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RequestCancel) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c Wake) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RecordEvaluation) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c Rerun) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c Settle) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RecordLog) By() domain.Cause { return c.Cause }
-
-// By implements Command.
-func (c RefuseAccess) By() domain.Cause { return c.Cause }

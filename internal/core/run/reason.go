@@ -114,7 +114,7 @@ func (s *State) sentence(r Reason) string {
 	case ReasonQueueTimeout:
 		return "No runner took it before its queue timeout" + messageSuffix(r)
 	case ReasonEvaluationFailed:
-		return "Its condition could not be evaluated: " + r.Message
+		return "Its condition could not be evaluated" + messageSuffix(r)
 	case ReasonEvaluationTimeout:
 		return "Its condition was not evaluated in time: " + r.Expression
 	case ReasonDeclined:
