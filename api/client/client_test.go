@@ -62,7 +62,8 @@ var (
 	token2 = domain.Token{Partition: "p", Epoch: 1, Position: 8, Digest: domain.DigestOf([]byte("2"))}
 )
 
-func (p *peer) CreateRun(ctx context.Context, _ *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
+func (p *peer) CreateRun(ctx context.Context,
+	_ *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
 	if err := p.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -111,7 +112,8 @@ func (p *peer) FollowLog(ctx context.Context, r *fairleadv1.FollowLogRequest,
 	p.mu.Unlock()
 	from := max(int(r.GetOffset())-2, 0) // a segment starts before the byte that was asked for
 	for at := from; at < end; at++ {
-		if err := stream.Send(&fairleadv1.FollowLogResponse{Data: []byte{p.log[at]}, Offset: int64(at)}); err != nil {
+		if err := stream.Send(&fairleadv1.FollowLogResponse{Data: []byte{p.log[at]},
+			Offset: int64(at + 1)}); err != nil {
 			return err
 		}
 	}
@@ -148,7 +150,8 @@ func refused(code connect.Code, name string) error {
 }
 
 func TestAWriteKeepsItsKeyOverEveryTry(t *testing.T) {
-	p := &peer{failing: []error{refused(connect.CodeUnavailable, "not_owner"), nil, connect.NewError(connect.CodeUnavailable, "")}}
+	p := &peer{failing: []error{refused(connect.CodeUnavailable, "not_owner"), nil,
+		connect.NewError(connect.CodeUnavailable, "")}}
 	c := newClient(t, serve(t, p).URL, time.Minute)
 	c.reached.Store(true)
 	if _, err := c.Runs.CreateRun(t.Context(), &fairleadv1.CreateRunRequest{}); err != nil {
@@ -249,16 +252,18 @@ func TestFollowRunComesBackAndTellsEveryVersionOnce(t *testing.T) {
 	c := newClient(t, serve(t, p).URL, time.Minute)
 	c.reached.Store(true)
 	var versions []uint64
-	err := c.FollowRun(t.Context(), &fairleadv1.WatchRunRequest{Run: "r"}, func(r *fairleadv1.GetRunResponse) error {
-		versions = append(versions, r.GetRun().GetVersion())
-		return nil
-	})
+	err := c.FollowRun(t.Context(), &fairleadv1.WatchRunRequest{Run: "r"},
+		func(r *fairleadv1.GetRunResponse) error {
+			versions = append(versions, r.GetRun().GetVersion())
+			return nil
+		})
 	if err != nil || len(versions) != 4 || versions[3] != 3 {
 		t.Errorf("%v, versions %v", err, versions)
 	}
 	enough := errors.New("enough")
 	p.version = 0
-	if err := c.FollowRun(t.Context(), &fairleadv1.WatchRunRequest{}, func(*fairleadv1.GetRunResponse) error { return enough }); !errors.Is(err, enough) {
+	if err := c.FollowRun(t.Context(), &fairleadv1.WatchRunRequest{},
+		func(*fairleadv1.GetRunResponse) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
 	}
 	p.failing = []error{refused(connect.CodeNotFound, "not_found")}
@@ -273,10 +278,14 @@ func TestFollowLogHasNoGapAndNoRepeat(t *testing.T) {
 	c := newClient(t, serve(t, p).URL, time.Minute)
 	c.reached.Store(true)
 	var got strings.Builder
-	next, err := c.FollowLog(t.Context(), &fairleadv1.FollowLogRequest{Attempt: "a", Offset: 3}, func(content []byte) error {
-		_, err := got.Write(content)
-		return err
-	})
+	next, err := c.FollowLog(t.Context(), &fairleadv1.FollowLogRequest{Attempt: "a", Offset: 3},
+		func(content []byte, offset int64) error {
+			if offset != int64(3+got.Len()) {
+				t.Errorf("byte %d came as %d", 3+got.Len(), offset)
+			}
+			_, err := got.Write(content)
+			return err
+		})
 	if err != nil || got.String() != p.log[3:] || next != int64(len(p.log)) {
 		t.Errorf("%v, next %d, got %q", err, next, got.String())
 	}
@@ -284,7 +293,8 @@ func TestFollowLogHasNoGapAndNoRepeat(t *testing.T) {
 
 func TestRawLog(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/v1/attempts/att_1/log" || r.URL.Query().Get("step") != "2" || r.URL.Query().Get("offset") != "7" {
+		if r.URL.Path != "/api/v1/attempts/att_1/log" || r.URL.Query().Get("step") != "2" ||
+			r.URL.Query().Get("offset") != "7" {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, `{"code":"not_found","message":"no","new_field":1}`)
 			return
@@ -312,7 +322,8 @@ func TestLocate(t *testing.T) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	tokenFile := filepath.Join(folder, "credentials", "admin-token")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(tokenFile), 0o700), os.WriteFile(tokenFile, []byte("fla_x\n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(tokenFile), 0o700), os.WriteFile(tokenFile,
+		[]byte("fla_x\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteDiscovery(folder, "http://127.0.0.1:1", tokenFile); err != nil {
@@ -325,11 +336,12 @@ func TestLocate(t *testing.T) {
 		env           map[string]string
 		server, token string
 	}{
-		"variables first": {map[string]string{"FAIRLEAD_SERVER": "http://h", "FAIRLEAD_TOKEN": "t", "FAIRLEAD_DATA": folder}, "http://h", "t"},
-		"data folder":     {map[string]string{"FAIRLEAD_DATA": folder}, "http://127.0.0.1:1", "fla_x"},
-		"default folder":  {map[string]string{"XDG_DATA_HOME": filepath.Dir(folder)}, "", ""},
-		"half a pair":     {map[string]string{"FAIRLEAD_SERVER": "http://h", "FAIRLEAD_DATA": folder}, "", ""},
-		"no home":         {nil, "", ""},
+		"variables first": {map[string]string{"FAIRLEAD_SERVER": "http://h", "FAIRLEAD_TOKEN": "t",
+			"FAIRLEAD_DATA": folder}, "http://h", "t"},
+		"data folder":    {map[string]string{"FAIRLEAD_DATA": folder}, "http://127.0.0.1:1", "fla_x"},
+		"default folder": {map[string]string{"XDG_DATA_HOME": filepath.Dir(folder)}, "", ""},
+		"half a pair":    {map[string]string{"FAIRLEAD_SERVER": "http://h", "FAIRLEAD_DATA": folder}, "", ""},
+		"no home":        {nil, "", ""},
 	} {
 		place, err := Locate(func(name string) string { return c.env[name] })
 		if (err == nil) != (c.server != "") || place.Server != c.server || place.Token.Reveal() != c.token {
@@ -343,7 +355,8 @@ func TestLocate(t *testing.T) {
 
 func TestJSONIsThatOfTheAPI(t *testing.T) {
 	got, err := JSON(&fairleadv1.Attempt{FailureClass: "user_code"})
-	if err != nil || !strings.Contains(string(got), `"failure_class":"user_code"`) || !strings.Contains(string(got), `"outcome":""`) {
+	if err != nil || !strings.Contains(string(got), `"failure_class":"user_code"`) ||
+		!strings.Contains(string(got), `"outcome":""`) {
 		t.Errorf("%s %v", got, err)
 	}
 }

@@ -50,10 +50,12 @@ func (c *Client) FollowRun(ctx context.Context, request *fairleadv1.WatchRunRequ
 }
 
 // FollowLog calls each with the log's bytes from request.Offset on, every byte once and in
-// order, until the log is sealed. It returns the offset after the last byte that each took,
-// also with an error, so that the caller can go on from there.
+// order, until the log is sealed. offset is that of content's first byte: it is larger than
+// the end of what came before only where the server's own record is damaged. It returns the
+// offset behind the last byte that each took, also with an error, so that the caller can go
+// on from there.
 func (c *Client) FollowLog(ctx context.Context, request *fairleadv1.FollowLogRequest,
-	each func(content []byte) error) (next int64, err error) {
+	each func(content []byte, offset int64) error) (next int64, err error) {
 	next = request.GetOffset()
 	sealed := false
 	attempt := func(wait *wait) error {
@@ -72,18 +74,17 @@ func (c *Client) FollowLog(ctx context.Context, request *fairleadv1.FollowLogReq
 				return err
 			}
 			wait.alive()
-			content, offset := response.GetData(), response.GetOffset()
-			if len(content) > 0 && offset > next {
-				return &stop{fmt.Errorf("follow log %s: the server left out bytes %d to %d", request.GetAttempt(), next, offset)}
-			}
+			content := response.GetData()
+			offset := response.GetOffset() - int64(len(content))
 			if known := next - offset; known > 0 {
-				content = content[min(known, int64(len(content))):]
+				known = min(known, int64(len(content)))
+				content, offset = content[known:], offset+known
 			}
 			if len(content) > 0 {
-				if err := each(content); err != nil {
+				if err := each(content, offset); err != nil {
 					return &stop{err}
 				}
-				next += int64(len(content))
+				next = offset + int64(len(content))
 			}
 			sealed = sealed || response.GetSealed()
 		}
@@ -158,7 +159,8 @@ func (c *Client) RawLog(ctx context.Context, attempt string, step, offset int64)
 func refusalOf(response *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	answer := &fairleadv1.ErrorInfo{}
-	if err != nil || (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, answer) != nil || answer.GetCode() == "" {
+	if err != nil || (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, answer) != nil ||
+		answer.GetCode() == "" {
 		return connect.Errorf(connect.CodeUnavailable, "the server answered %s", response.Status)
 	}
 	code := connect.CodeFailedPrecondition

@@ -43,7 +43,8 @@ func TestAdminTokenSurvivesARestartAndIsOnlyAcceptedWhole(t *testing.T) {
 	if !first.Verify(text) || !again.Verify(text) {
 		t.Fatal("the token in the file is refused")
 	}
-	for _, wrong := range []string{"", text[:len(text)-1], text + "x", strings.ToUpper(text), strings.Repeat("x", 1<<20)} {
+	for _, wrong := range []string{"", text[:len(text)-1], text + "x", strings.ToUpper(text),
+		strings.Repeat("x", 1<<20)} {
 		if again.Verify(wrong) {
 			t.Errorf("accepted %.40q", wrong)
 		}
@@ -199,7 +200,8 @@ func FuzzVerifyAttemptToken(f *testing.F) {
 		f.Fatal(err)
 	}
 	genuine := tokens.Mint(AttemptClaim{Tenant: "t", Attempt: testAttempt, Epoch: 1}).Reveal()
-	for _, seed := range []string{"", "fat_", genuine, genuine[:20], "fat_" + strings.Repeat("A", 200), "fat_=\x00"} {
+	for _, seed := range []string{"", "fat_", genuine, genuine[:20], "fat_" + strings.Repeat("A", 200),
+		"fat_=\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -101,8 +101,10 @@ var operations = map[string]operation{
 
 	fairleadv1connect.RepositoryServiceAddRepositoryProcedure:    {ActionRepositoryAdd, "repository", "name"},
 	fairleadv1connect.RepositoryServiceListRepositoriesProcedure: {ActionRepositoryRead, "repository", ""},
-	fairleadv1connect.RepositoryServiceGetRepositoryProcedure:    {ActionRepositoryRead, "repository", "repository"},
-	fairleadv1connect.RepositoryServiceNotifyPushProcedure:       {ActionRepositoryPush, "repository", "repository"},
+	fairleadv1connect.RepositoryServiceGetRepositoryProcedure: {ActionRepositoryRead, "repository",
+		"repository"},
+	fairleadv1connect.RepositoryServiceNotifyPushProcedure: {ActionRepositoryPush, "repository",
+		"repository"},
 
 	fairleadv1connect.PoolServiceListPoolsProcedure:               {ActionPoolRead, "pool", ""},
 	fairleadv1connect.PoolServiceListRunnersProcedure:             {ActionPoolRead, "runner", ""},

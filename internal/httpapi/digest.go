@@ -27,7 +27,10 @@ func appendMessage(out []byte, m protoreflect.Message) []byte {
 		fields = append(fields, field)
 		return true
 	})
-	slices.SortFunc(fields, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	slices.SortFunc(fields, func(a, b protoreflect.FieldDescriptor) int {
+		return cmp.Compare(a.Number(),
+			b.Number())
+	})
 	for _, field := range fields {
 		out = binary.AppendUvarint(out, uint64(field.Number()))
 		out = appendSized(out, appendField(nil, field, m.Get(field)))

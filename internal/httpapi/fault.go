@@ -38,6 +38,7 @@ const (
 	codeMethod      = "method_not_allowed"
 	codeMedia       = "unsupported_media_type"
 	codeCrossOrigin = "cross_origin"
+	codeRange       = "range_not_satisfiable"
 )
 
 // TransportCodes lists the codes that are not domain.Codes, with one sentence each.
@@ -50,6 +51,7 @@ func TransportCodes() []struct{ Code, Means string } {
 		{codeAbsent, "This server doesn't have that procedure, or not in this version."},
 		{codeMethod, "The path exists, but not with that HTTP method; the header Allow lists those it has."},
 		{codeMedia, "The body's Content-Type or Content-Encoding is not one that the path takes."},
+		{codeRange, "The range of bytes that was asked for lies behind the end of the log."},
 		{codeCrossOrigin, "A browser sent this from another site; nothing was done."},
 	}
 }
@@ -87,6 +89,7 @@ var statuses = map[string]status{
 	codeAbsent:                             {connect.CodeUnimplemented, http.StatusNotImplemented},
 	codeMethod:                             {connect.CodeInvalidArgument, http.StatusMethodNotAllowed},
 	codeMedia:                              {connect.CodeInvalidArgument, http.StatusUnsupportedMediaType},
+	codeRange:                              {connect.CodeOutOfRange, http.StatusRequestedRangeNotSatisfiable},
 	codeCrossOrigin:                        {connect.CodePermissionDenied, http.StatusForbidden},
 }
 
@@ -211,7 +214,8 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, code, message 
 
 func (s *Server) writeAnswer(w http.ResponseWriter, answer *fairleadv1.ErrorInfo) {
 	head := w.Header()
-	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Etag", "Last-Modified"} {
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Etag",
+		"Last-Modified"} {
 		head.Del(name)
 	}
 	head.Set("Cache-Control", "no-store")

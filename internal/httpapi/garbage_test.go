@@ -41,7 +41,8 @@ func garbage() map[string][]byte {
 }
 
 var garbageTypes = []struct{ contentType, encoding string }{
-	{"application/json", ""}, {"application/json", "gzip"}, {"application/proto", ""}, {"application/proto", "gzip"},
+	{"application/json", ""}, {"application/json", "gzip"}, {"application/proto", ""}, {"application/proto",
+		"gzip"},
 	{"application/connect+json", ""}, {"application/grpc-web+proto", ""}, {"application/grpc", ""},
 	{"application/x-www-form-urlencoded", ""}, {"multipart/form-data; boundary=x", ""}, {"", ""},
 	{"application/json", "br"}, {strings.Repeat("x", 1000), strings.Repeat("y", 1000)},
@@ -97,10 +98,13 @@ func (w *world) throw(method, path, name string, body []byte, contentType, encod
 	if got.status >= 500 && got.status != http.StatusNotImplemented {
 		w.t.Errorf("%s %s with %s as %q: %d %.200s", method, path, name, contentType, got.status, got.body)
 	}
-	if strings.HasPrefix(path, "/api/v1/") && got.status >= 400 && got.status != http.StatusRequestedRangeNotSatisfiable {
+	if strings.HasPrefix(path, "/api/v1/") && got.status >= 400 &&
+		got.status != http.StatusRequestedRangeNotSatisfiable {
 		var info struct{ Code, Message, Request string }
-		if err := json.Unmarshal([]byte(got.body), &info); err != nil || info.Code == "" || info.Message == "" || info.Request == "" {
-			w.t.Errorf("%s %s with %s as %q: %d and no clear answer: %.200q", method, path, name, contentType, got.status, got.body)
+		if err := json.Unmarshal([]byte(got.body), &info); err != nil || info.Code == "" ||
+			info.Message == "" || info.Request == "" {
+			w.t.Errorf("%s %s with %s as %q: %d and no clear answer: %.200q", method, path, name, contentType,
+				got.status, got.body)
 		}
 	}
 }
@@ -136,7 +140,8 @@ func FuzzRequests(f *testing.F) {
 
 // FuzzQuery sends any query to a path with many parameters.
 func FuzzQuery(f *testing.F) {
-	for _, seed := range []string{"", "limit=1", "limit=%", "a=b;c", "limit=1&limit=2", "%00=%ff", "run=x&timeline=T"} {
+	for _, seed := range []string{"", "limit=1", "limit=%", "a=b;c", "limit=1&limit=2", "%00=%ff",
+		"run=x&timeline=T"} {
 		f.Add(seed)
 	}
 	w := newWorld(f)

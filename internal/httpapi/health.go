@@ -15,7 +15,8 @@ func (s *Server) mountHealth() {
 		s.handle(route{pattern: "GET /metrics", action: ActionMetricsRead, quiet: true}, s.cfg.Metrics.ServeHTTP)
 	}
 	etag := `"` + domain.DigestOf(api.OpenAPI).Hex() + `"`
-	s.handle(route{pattern: "GET /api/openapi.json", action: ActionPublic}, func(w http.ResponseWriter, r *http.Request) {
+	s.handle(route{pattern: "GET /api/openapi.json", action: ActionPublic}, func(w http.ResponseWriter,
+		r *http.Request) {
 		w.Header().Set("ETag", etag)
 		w.Header().Set("Content-Type", "application/json")
 		if r.Header.Get("If-None-Match") == etag {

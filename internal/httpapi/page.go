@@ -14,7 +14,8 @@ func (s *Server) mountGit() {
 		return
 	}
 	s.handle(route{
-		pattern: "/git/", action: ActionSourceFetch, decide: gitAction, patience: long, body: -1, refuse: s.refuseGit,
+		pattern: "/git/", action: ActionSourceFetch, decide: gitAction, patience: long, body: -1,
+		refuse: s.refuseGit,
 	}, s.cfg.Git.ServeHTTP)
 }
 

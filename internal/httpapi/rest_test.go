@@ -21,15 +21,18 @@ func TestTheSameWishIsTheSameOverEveryProtocol(t *testing.T) {
 	w := newWorld(t)
 	const body = `{"repository":"app","commit":"c7","inputs":{"b":"2","a":"1"}}`
 	got := w.do("POST", "/api/v1/runs", body, "Idempotency-Key", "k1")
-	if got.status != 200 || !strings.Contains(got.body, `"repeat":false`) || !strings.Contains(got.body, `"number":"1152921504606846976"`) {
+	if got.status != 200 || !strings.Contains(got.body, `"repeat":false`) ||
+		!strings.Contains(got.body, `"number":"1152921504606846976"`) {
 		t.Fatalf("rest: %d %s", got.status, got.body)
 	}
-	got = w.do("POST", fairleadv1connect.RunServiceCreateRunProcedure, `{"commit":"c7","repository":"app","inputs":{"a":"1","b":"2"}}`,
+	got = w.do("POST", fairleadv1connect.RunServiceCreateRunProcedure,
+		`{"commit":"c7","repository":"app","inputs":{"a":"1","b":"2"}}`,
 		"Idempotency-Key", "k1")
 	if got.status != 200 || !strings.Contains(got.body, `"repeat":true`) {
 		t.Fatalf("connect json: %d %s", got.status, got.body)
 	}
-	request := &fairleadv1.CreateRunRequest{Repository: "app", Commit: "c7", Inputs: map[string]string{"a": "1", "b": "2"}}
+	request := &fairleadv1.CreateRunRequest{Repository: "app", Commit: "c7",
+		Inputs: map[string]string{"a": "1", "b": "2"}}
 	for _, options := range [][]connecthttp.Option{nil, {connecthttp.WithSendGzip()}, {connecthttp.WithGRPCWeb()}} {
 		runs := fairleadv1connect.NewRunServiceClient(w.client(options...))
 		response, err := runs.CreateRun(as(t.Context(), w.token, "k1"), request)
@@ -84,7 +87,8 @@ func TestWritesNeedAKey(t *testing.T) {
 	w := newWorld(t)
 	for _, key := range []string{"", strings.Repeat("k", 257), "caf\u00e9"} {
 		got := w.do("POST", "/api/v1/runs", `{}`, "Idempotency-Key", key)
-		if info := got.info(t); got.status != 400 || info.Code != "invalid_argument" || info.Field != "Idempotency-Key" {
+		if info := got.info(t); got.status != 400 || info.Code != "invalid_argument" ||
+			info.Field != "Idempotency-Key" {
 			t.Errorf("key %.10q: %d %s", key, got.status, got.body)
 		}
 	}
@@ -96,21 +100,25 @@ func TestWritesNeedAKey(t *testing.T) {
 	if got := w.do("POST", "/api/v1/lint", `{"text":"on: push"}`); got.status != 200 {
 		t.Errorf("lint changes nothing and asked for a key: %s", got.body)
 	}
-	if got := w.do("DELETE", "/api/v1/runners/rnr_1", "", "Idempotency-Key", "k"); got.status != 200 || got.body != "{}\n" {
+	if got := w.do("DELETE", "/api/v1/runners/rnr_1", "", "Idempotency-Key", "k"); got.status != 200 ||
+		got.body != "{}\n" {
 		t.Errorf("delete: %d %s", got.status, got.body)
 	}
 }
 
 func TestQueriesAreStrict(t *testing.T) {
 	w := newWorld(t)
-	if got := w.do("GET", "/api/v1/runs?repository=app&limit=7", ""); !strings.Contains(got.body, `"next":"app/7"`) {
+	if got := w.do("GET", "/api/v1/runs?repository=app&limit=7", ""); !strings.Contains(got.body,
+		`"next":"app/7"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := w.do("GET", "/api/v1/repositories/owner%2Fapp", ""); !strings.Contains(got.body, `"name":"owner/app"`) {
+	if got := w.do("GET", "/api/v1/repositories/owner%2Fapp", ""); !strings.Contains(got.body,
+		`"name":"owner/app"`) {
 		t.Errorf("an escaped name: %d %s", got.status, got.body)
 	}
 	for path, field := range map[string]string{
-		"/api/v1/runs?limit=many": "limit", "/api/v1/runs?limit=99999999999": "limit", "/api/v1/runs?colour=red": "colour",
+		"/api/v1/runs?limit=many": "limit", "/api/v1/runs?limit=99999999999": "limit",
+		"/api/v1/runs?colour=red":      "colour",
 		"/api/v1/runs?limit=1&limit=2": "limit", "/api/v1/runs?ref=%ff": "ref", "/api/v1/runs/x?run=y": "run",
 		"/api/v1/runs/x?timeline=perhaps": "timeline", "/api/v1/runs?%zz": "",
 		"/api/v1/runs/x/events?offset=1": "offset", "/api/v1/attempts/x/log/events?offset=-1": "offset",
@@ -129,7 +137,8 @@ func TestBodiesAreStrict(t *testing.T) {
 		`{"repositori":"typo"}`: 400, `{"repository":1}`: 400, `[]`: 400, `{`: 400, `null`: 400, `{} {}`: 400,
 		"{\"repository\":\"\xff\"}": 400, `{"run":"x"}`: 400,
 	} {
-		if got := w.do("POST", "/api/v1/runs", body, "Idempotency-Key", "k"); got.status != status || got.info(t).Code != "invalid_argument" {
+		if got := w.do("POST", "/api/v1/runs", body, "Idempotency-Key", "k"); got.status != status ||
+			got.info(t).Code != "invalid_argument" {
 			t.Errorf("%q: %d %s", body, got.status, got.body)
 		}
 	}
@@ -137,7 +146,8 @@ func TestBodiesAreStrict(t *testing.T) {
 	if info := got.info(t); info.Field != "run" {
 		t.Errorf("path and body disagree: %s", got.body)
 	}
-	for _, head := range [][]string{{"Content-Type", "text/plain"}, {"Content-Type", ""}, {"Content-Encoding", "gzip"}} {
+	for _, head := range [][]string{{"Content-Type", "text/plain"}, {"Content-Type", ""},
+		{"Content-Encoding", "gzip"}} {
 		got := w.do("POST", "/api/v1/runs", `{}`, append(head, "Idempotency-Key", "k")...)
 		if got.status != 415 || got.info(t).Code != "unsupported_media_type" {
 			t.Errorf("%v: %d %s", head, got.status, got.body)
@@ -151,8 +161,10 @@ func TestBodiesAreStrict(t *testing.T) {
 
 func TestUnknownPathsAndMethods(t *testing.T) {
 	w := newWorld(t)
-	for _, path := range []string{"/api/v1/nothing", "/api/", "/fairlead.v1.RunService/Nothing", "/fairlead.v9.X/Y"} {
-		if got := w.do("POST", path, "{}", "Idempotency-Key", "k"); got.status != 404 || got.info(t).Code != "not_found" {
+	for _, path := range []string{"/api/v1/nothing", "/api/", "/fairlead.v1.RunService/Nothing",
+		"/fairlead.v9.X/Y"} {
+		if got := w.do("POST", path, "{}", "Idempotency-Key", "k"); got.status != 404 ||
+			got.info(t).Code != "not_found" {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
@@ -198,7 +210,8 @@ func TestRefusalsAndFaults(t *testing.T) {
 		if connect.CodeOf(err) != want.rpc || !ok || answer.GetCode() != want.code || answer.GetRequest() == "" {
 			t.Errorf("%s over Connect: %v %v", workflow, err, answer)
 		}
-		if workflow == "broken" && (len(answer.GetDiagnostics()) != 1 || answer.GetDiagnostics()[0].GetLine() != 3) {
+		if workflow == "broken" && (len(answer.GetDiagnostics()) != 1 ||
+			answer.GetDiagnostics()[0].GetLine() != 3) {
 			t.Errorf("diagnostics are lost: %v", answer)
 		}
 		if workflow == "several" && len(answer.GetChoices()) != 2 {
@@ -218,7 +231,8 @@ func TestRefusalsAndFaults(t *testing.T) {
 func TestMissingAndForbiddenReadTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.do("POST", "/api/v1/runs", `{}`, "Idempotency-Key", "k")
-	token := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt, Epoch: 1}).Reveal()
+	token := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt,
+		Epoch: 1}).Reveal()
 	bare := func(a answer) string { return strings.ReplaceAll(a.body, a.info(t).Request, "") }
 	for _, path := range []string{"", "/why", "/events"} {
 		there := w.do("GET", "/api/v1/runs/"+string(testRun)+path, "", "Authorization", "Bearer "+token)
@@ -227,7 +241,8 @@ func TestMissingAndForbiddenReadTheSame(t *testing.T) {
 			t.Errorf("%s: %d %s and %d %s", path, there.status, there.body, absent.status, absent.body)
 		}
 	}
-	dead := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: deadAttempt, Epoch: 1}).Reveal()
+	dead := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: deadAttempt,
+		Epoch: 1}).Reveal()
 	for _, header := range []string{"", "Bearer wrong", "Bearer " + dead, "Digest x", "Basic !!!"} {
 		got := w.do("GET", "/api/v1/runs", "", "Authorization", header)
 		if got.status != 401 || got.info(t).Code != "unauthenticated" || got.head.Get("WWW-Authenticate") == "" {
@@ -254,7 +269,8 @@ func TestRunnersSpeakTheirProtocolAndNothingElse(t *testing.T) {
 	if _, err := runner.Exchange(t.Context(), big); connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Errorf("17 MiB of chunks: %v", err)
 	}
-	if _, err := fairleadv1connect.NewServerServiceClient(w.client()).GetServer(t.Context(), &fairleadv1.GetServerRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+	if _, err := fairleadv1connect.NewServerServiceClient(w.client()).GetServer(t.Context(),
+		&fairleadv1.GetServerRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("without a credential: %v", err)
 	}
 }
@@ -265,7 +281,8 @@ func TestDrainAnswersLongPolls(t *testing.T) {
 	started := make(chan struct{})
 	go func() {
 		close(started)
-		_, err := runnerv1connect.NewRunnerServiceClient(w.client()).Exchange(t.Context(), &runnerv1.ExchangeRequest{Session: "s", WaitMs: 45000})
+		_, err := runnerv1connect.NewRunnerServiceClient(w.client()).Exchange(t.Context(),
+			&runnerv1.ExchangeRequest{Session: "s", WaitMs: 45000})
 		done <- err
 	}()
 	<-started
@@ -283,7 +300,8 @@ func TestAcknowledgementTokensArriveAndAreChecked(t *testing.T) {
 		t.Errorf("tokens %v", w.runs.tokens)
 	}
 	for _, wrong := range []string{"x", strings.Repeat(token.String()+",", 17)} {
-		if got := w.do("GET", "/api/v1/runs", "", "Fairlead-Token", wrong); got.status != 400 || got.info(t).Field != "Fairlead-Token" {
+		if got := w.do("GET", "/api/v1/runs", "", "Fairlead-Token", wrong); got.status != 400 ||
+			got.info(t).Field != "Fairlead-Token" {
 			t.Errorf("%.20s: %d %s", wrong, got.status, got.body)
 		}
 	}

@@ -166,22 +166,7 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 // TestErrorReference keeps docs/reference/errors.md to what the code says.
 func TestErrorReference(t *testing.T) {
 	var page strings.Builder
-	page.WriteString(`# Codes of refusals
-
-This page is generated from the code (` + "`go test ./internal/httpapi -run TestErrorReference -rewrite`" + `).
-
-A code is stable: it never changes its meaning, and it is what scripts should look at. It comes in the field
-` + "`code`" + ` of the JSON body on REST paths, and in the error detail ` + "`fairlead.v1.ErrorInfo`" + ` on Connect, gRPC and
-gRPC-Web. The numbers are for programs that know nothing of Fairlead: "REST" is the HTTP status on REST paths, "RPC"
-the code of the RPC protocols. A code that is not listed here is new: treat it by its status.
-
-## Refusals
-
-The request was understood, and nothing happened.
-
-| code | means | REST | RPC |
-| --- | --- | --: | --- |
-`)
+	page.WriteString(strings.ReplaceAll(errorPage, "'", "`"))
 	row := func(code, means string) {
 		s := statusOf(code)
 		fmt.Fprintf(&page, "| `%s` | %s | %d | `%s` |\n", code, means, s.http, s.rpc)
@@ -208,3 +193,23 @@ The request was understood, and nothing happened.
 		t.Errorf("%s differs from the code (%v): run this test with -rewrite", path, err)
 	}
 }
+
+const errorPage = `# Codes of refusals
+
+This page is generated from the code ('go test ./internal/httpapi -run TestErrorReference -rewrite').
+
+A code is stable: it never changes its meaning,
+	and it is what scripts should look at. It comes as 'code' in the JSON
+body on REST paths, and in the error detail 'fairlead.v1.ErrorInfo' on Connect,
+	gRPC and gRPC-Web. The numbers are for
+programs that know nothing of Fairlead: "REST" is the HTTP status on REST paths,
+	"RPC" the code of the RPC protocols.
+A code that is not listed here is new: treat it by its status.
+
+## Refusals
+
+The request was understood, and nothing happened.
+
+| code | means | REST | RPC |
+| --- | --- | --: | --- |
+`

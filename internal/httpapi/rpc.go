@@ -67,7 +67,8 @@ func (s *Server) mountRPC() {
 		}))
 	for spec := range s.rpc.Specs() {
 		rt := route{
-			pattern: spec.Procedure, procedure: spec.Procedure, action: operations[spec.Procedure].action, admitted: true,
+			pattern: spec.Procedure, procedure: spec.Procedure, action: operations[spec.Procedure].action,
+			admitted: true,
 		}
 		switch {
 		case spec.Procedure == runnerv1connect.RunnerServiceExchangeProcedure:
@@ -115,7 +116,8 @@ func (s *Server) screen(w http.ResponseWriter, r *http.Request, spec connect.Spe
 		if encoding := query.Get("encoding"); encoding != "json" && encoding != "proto" {
 			return codeMedia, "A GET of a procedure needs the query parameters encoding=json and message."
 		}
-		if compression := query.Get("compression"); compression != "" && compression != "identity" && compression != "gzip" {
+		if compression := query.Get("compression"); compression != "" && compression != "identity" &&
+			compression != "gzip" {
 			return codeMedia, "The query parameter compression names an encoding that is not known here."
 		}
 		return "", ""

@@ -52,7 +52,8 @@ func TestSignInLinkWorksOnceAndTheSessionReads(t *testing.T) {
 	}
 	got = w.browser("GET", path, "", nil)
 	cookie := cookieOf(t, got)
-	if got.status != 303 || got.head.Get("Location") != "/runs/x" || got.head.Get("Referrer-Policy") != "no-referrer" ||
+	if got.status != 303 || got.head.Get("Location") != "/runs/x" ||
+		got.head.Get("Referrer-Policy") != "no-referrer" ||
 		!cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" {
 		t.Fatalf("%d %v", got.status, got.head)
 	}
@@ -68,7 +69,8 @@ func TestSignInLinkWorksOnceAndTheSessionReads(t *testing.T) {
 	if read := w.browser("GET", "/api/v1/server", "", cookie); read.status != 200 {
 		t.Errorf("reading the API by cookie: %d %s", read.status, read.body)
 	}
-	write := w.browser("POST", "/api/v1/runs", "{}", cookie, "Content-Type", "application/json", "Idempotency-Key", "k")
+	write := w.browser("POST", "/api/v1/runs", "{}", cookie, "Content-Type", "application/json",
+		"Idempotency-Key", "k")
 	if write.status != 401 {
 		t.Errorf("writing to the API by cookie: %d %s", write.status, write.body)
 	}
@@ -86,10 +88,12 @@ func TestSignInLinkWorksOnceAndTheSessionReads(t *testing.T) {
 
 func TestSignInWithTheAdminToken(t *testing.T) {
 	w := newWorld(t)
-	attempt := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt, Epoch: 1}).Reveal()
+	attempt := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt,
+		Epoch: 1}).Reveal()
 	for _, token := range []string{"", "fla_wrong", attempt} {
 		got := w.browser("POST", "/signin", url.Values{"token": {token}}.Encode(), nil)
-		if got.status != 401 || len(got.head.Values("Set-Cookie")) != 0 || !strings.Contains(got.body, "not the admin token") {
+		if got.status != 401 || len(got.head.Values("Set-Cookie")) != 0 ||
+			!strings.Contains(got.body, "not the admin token") {
 			t.Errorf("%.8q: %d %s", token, got.status, got.body)
 		}
 	}
@@ -108,7 +112,8 @@ func TestSignInWithTheAdminToken(t *testing.T) {
 func TestOtherSitesCanDoNothing(t *testing.T) {
 	w := newWorld(t)
 	cookie := cookieOf(t, w.browser("POST", "/signin", url.Values{"token": {w.token}}.Encode(), nil))
-	for _, path := range []string{"/runs/x/cancellation", "/signout", "/signin", "/api/v1/runs", "/fairlead.v1.RunService/CreateRun"} {
+	for _, path := range []string{"/runs/x/cancellation", "/signout", "/signin", "/api/v1/runs",
+		"/fairlead.v1.RunService/CreateRun"} {
 		for _, head := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
 			got := w.browser("POST", path, "key=1", cookie, head...)
 			if got.status != 403 || got.info(t).Code != "cross_origin" {
@@ -116,7 +121,8 @@ func TestOtherSitesCanDoNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := w.browser("POST", "/runs/x/cancellation", "key=1", cookie, "Sec-Fetch-Site", "same-origin"); got.status != 200 {
+	if got := w.browser("POST", "/runs/x/cancellation", "key=1", cookie, "Sec-Fetch-Site",
+		"same-origin"); got.status != 200 {
 		t.Errorf("a form of our own page: %d %s", got.status, got.body)
 	}
 }
@@ -147,7 +153,8 @@ func TestFormsNeedTheRightOfTheirProcedure(t *testing.T) {
 
 func TestGitTakesAPasswordAndAttemptsFetchOnly(t *testing.T) {
 	w := newWorld(t)
-	token := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt, Epoch: 1}).Reveal()
+	token := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt,
+		Epoch: 1}).Reveal()
 	git := func(path, user, password string) answer {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.http.URL+path, nil)
 		if err != nil {
@@ -160,7 +167,8 @@ func TestGitTakesAPasswordAndAttemptsFetchOnly(t *testing.T) {
 	}
 	const fetch = "/git/tnt_default/rep_1.git/info/refs?service=git-upload-pack"
 	const push = "/git/tnt_default/rep_1.git/info/refs?service=git-receive-pack"
-	if got := git(fetch, "", ""); got.status != 401 || !strings.HasPrefix(got.head.Get("WWW-Authenticate"), "Basic") {
+	if got := git(fetch, "", ""); got.status != 401 ||
+		!strings.HasPrefix(got.head.Get("WWW-Authenticate"), "Basic") {
 		t.Errorf("without a password: %d %v", got.status, got.head)
 	}
 	if got := git(fetch, "x", token); got.body != "git for attempt" {
@@ -177,7 +185,8 @@ func TestGitTakesAPasswordAndAttemptsFetchOnly(t *testing.T) {
 func TestHealthMetricsAndOpenAPI(t *testing.T) {
 	problem := error(nil)
 	w := newWorld(t, func(cfg *Config) { cfg.Ready = readyFunc(&problem) })
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401, "/api/openapi.json": 200, "/static/x.css": 200} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401,
+		"/api/openapi.json": 200, "/static/x.css": 200} {
 		if got := w.do("GET", path, "", "Authorization", ""); got.status != want {
 			t.Errorf("%s: %d", path, got.status)
 		}

@@ -112,7 +112,8 @@ func (s *Server) serveLogEvents(w http.ResponseWriter, r *http.Request) {
 		if !validText(attempt) {
 			return nil, errHidden()
 		}
-		return &fairleadv1.FollowLogRequest{Attempt: attempt, Offset: from, Step: int32(step), OneStep: oneStep}, nil
+		return &fairleadv1.FollowLogRequest{Attempt: attempt, Offset: from, Step: int32(step),
+			OneStep: oneStep}, nil
 	}
 	s.serveEvents(w, r, fairleadv1connect.LogServiceFollowLogProcedure, read,
 		func(e *events, message proto.Message) error {
@@ -121,13 +122,13 @@ func (s *Server) serveLogEvents(w http.ResponseWriter, r *http.Request) {
 				return fmt.Errorf("send log event: %T", message)
 			}
 			e.ended = e.ended || response.GetSealed()
-			offset := response.GetOffset()
+			offset := response.GetOffset() - int64(len(response.GetData()))
 			for piece := range slices.Chunk(response.GetData(), eventBytesMax) {
+				offset += int64(len(piece))
 				content, err := encodeJSON(&fairleadv1.FollowLogResponse{Data: piece, Offset: offset})
 				if err != nil {
 					return err
 				}
-				offset += int64(len(piece))
 				if err := e.send("", strconv.FormatInt(offset, 10), content); err != nil {
 					return err
 				}

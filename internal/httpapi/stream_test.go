@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,7 +62,8 @@ func TestRunEventsTellEveryChangeOnceAndEnd(t *testing.T) {
 	w.do("POST", "/api/v1/runs", `{"title":"t"}`, "Idempotency-Key", "k")
 	path := "/api/v1/runs/" + string(testRun) + "/events"
 	status, events := w.follow(path)
-	if first := <-events; status != 200 || first.id != "1" || first.name != "" || !strings.Contains(first.data, `"version":"1"`) {
+	if first := <-events; status != 200 || first.id != "1" || first.name != "" ||
+		!strings.Contains(first.data, `"version":"1"`) {
 		t.Fatalf("%d %+v", status, first)
 	}
 	_, resumed := w.follow(path, "Last-Event-ID", "1")
@@ -93,7 +95,8 @@ func TestRunEventsTellEveryChangeOnceAndEnd(t *testing.T) {
 
 func TestEventsOfNothingAreRefused(t *testing.T) {
 	w := newWorld(t)
-	for _, path := range []string{"/api/v1/runs/run_x/events", "/api/v1/attempts/att_x/log/events", "/api/v1/attempts/att_x/log"} {
+	for _, path := range []string{"/api/v1/runs/run_x/events", "/api/v1/attempts/att_x/log/events",
+		"/api/v1/attempts/att_x/log"} {
 		if got := w.do("GET", path, ""); got.status != 404 || got.info(t).Code != "not_found" {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
@@ -150,11 +153,13 @@ func TestRawLogIsByteForByte(t *testing.T) {
 	path := "/api/v1/attempts/" + string(testAttempt) + "/log"
 	all := string(w.logs.content)
 	got := w.do("GET", path, "")
-	if got.body != all || got.head.Get("Content-Type") != "text/plain; charset=utf-8" || got.head.Get("ETag") == "" ||
+	if got.body != all || got.head.Get("Content-Type") != "text/plain; charset=utf-8" ||
+		got.head.Get("ETag") == "" ||
 		got.head.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%q %v", got.body, got.head)
 	}
-	for request, want := range map[string]string{"?offset=4": all[4:], "?offset=99999": "", "?step=0": all[:4], "?step=0&offset=1": all[1:4]} {
+	for request, want := range map[string]string{"?offset=4": all[4:], "?offset=99999": "",
+		"?step=0": all[:4], "?step=0&offset=1": all[1:4]} {
 		if got := w.do("GET", path+request, ""); got.body != want || got.status != 200 {
 			t.Errorf("%s: %d %q", request, got.status, got.body)
 		}
@@ -165,8 +170,18 @@ func TestRawLogIsByteForByte(t *testing.T) {
 	if got := w.do("GET", path+"?offset=4", "", "Range", "bytes=-3"); got.body != all[len(all)-3:] {
 		t.Errorf("suffix: %d %q", got.status, got.body)
 	}
-	if got := w.do("GET", path, "", "Range", "bytes=900-"); got.status != 416 {
-		t.Errorf("range behind the end: %d", got.status)
+	if got := w.do("GET", path, "", "Range", "bytes=900-"); got.status != 416 ||
+		got.info(t).Code != "range_not_satisfiable" || got.head.Get("Content-Range") != "bytes */15" {
+		t.Errorf("range behind the end: %d %s", got.status, got.body)
+	}
+	for _, odd := range []string{"bytes=0-1,4-5", "lines=1-2", "bytes=5-2", "bytes=-", "bytes=x-y", "bytes=+1-2"} {
+		if got := w.do("GET", path, "", "Range", odd); got.status != 200 || got.body != all {
+			t.Errorf("range %q: %d %q", odd, got.status, got.body)
+		}
+	}
+	if got := w.do("GET", path, "", "Range", "bytes=4-6", "If-Range", `"older"`); got.status != 200 ||
+		got.body != all {
+		t.Errorf("range of an older log: %d %q", got.status, got.body)
 	}
 	if got := w.do("HEAD", path, ""); got.body != "" || got.head.Get("Fairlead-Log-Size") == "" {
 		t.Errorf("head: %v", got.head)
@@ -184,5 +199,24 @@ func TestRawLogIsByteForByte(t *testing.T) {
 	}
 	if _, _, _, ok := domain.AttemptID("att_x").Split(); ok {
 		t.Fatal("the test's malformed id is well formed")
+	}
+}
+
+func TestARawLogThatBreaksIsNotTakenForTheWhole(t *testing.T) {
+	w := newWorld(t)
+	w.logs.broken = true
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		w.http.URL+"/api/v1/attempts/"+string(testAttempt)+"/log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+w.token)
+	response, err := w.http.Client().Do(request)
+	if err == nil {
+		_, err = io.ReadAll(response.Body)
+		_ = response.Body.Close()
+	}
+	if err == nil || !strings.Contains(w.log.String(), "bad sector") {
+		t.Errorf("a cut log reads as whole: %v", err)
 	}
 }

@@ -68,9 +68,12 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 		Pages: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprintf(out, "page %s for %s", r.URL.Path, PrincipalFrom(r.Context()).ID)
 		}),
-		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "# metrics\n") }),
-		Gate:    gate,
-		Log:     slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(out,
+				"# metrics\n")
+		}),
+		Gate: gate,
+		Log:  slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -193,7 +196,8 @@ type keyed struct {
 	run    string
 }
 
-func (m *memoryRuns) CreateRun(ctx context.Context, r *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
+func (m *memoryRuns) CreateRun(ctx context.Context,
+	r *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cause, m.tokens = CauseFrom(ctx), TokensFrom(ctx)
@@ -211,7 +215,8 @@ func (m *memoryRuns) CreateRun(ctx context.Context, r *fairleadv1.CreateRunReque
 		}
 	case "several":
 		return nil, fmt.Errorf("select workflow: %w", &Refusal{
-			Rejection: domain.Reject(domain.CodeWorkflowAmbiguous, "Several match."), Choices: []string{"a.yml", "b.yml"},
+			Rejection: domain.Reject(domain.CodeWorkflowAmbiguous, "Several match."), Choices: []string{"a.yml",
+				"b.yml"},
 		})
 	case "fault":
 		return nil, errors.New("append run: password=hunter2: disk on fire")
@@ -222,13 +227,15 @@ func (m *memoryRuns) CreateRun(ctx context.Context, r *fairleadv1.CreateRunReque
 	case "panic":
 		panic("index out of range")
 	}
-	run := &fairleadv1.Run{Run: string(testRun), Version: 1, Summary: &fairleadv1.RunSummary{Number: 1 << 60, Title: r.GetTitle()}}
+	run := &fairleadv1.Run{Run: string(testRun), Version: 1,
+		Summary: &fairleadv1.RunSummary{Number: 1 << 60, Title: r.GetTitle()}}
 	m.runs[run.GetRun()] = run
 	m.keys[KeyFrom(ctx)] = keyed{BodyDigest(ctx), run.GetRun()}
 	return &fairleadv1.CreateRunResponse{Run: run}, nil
 }
 
-func (m *memoryRuns) ListRuns(_ context.Context, r *fairleadv1.ListRunsRequest) (*fairleadv1.ListRunsResponse, error) {
+func (m *memoryRuns) ListRuns(_ context.Context,
+	r *fairleadv1.ListRunsRequest) (*fairleadv1.ListRunsResponse, error) {
 	return &fairleadv1.ListRunsResponse{Next: fmt.Sprintf("%s/%d", r.GetRepository(), r.GetLimit())}, nil
 }
 
@@ -280,6 +287,7 @@ type memoryLogs struct {
 	fairleadv1connect.UnimplementedLogServiceHandler
 	content []byte
 	sealed  bool
+	broken  bool // reading fails in the middle
 }
 
 func (m *memoryLogs) FollowLog(ctx context.Context, r *fairleadv1.FollowLogRequest,
@@ -287,8 +295,9 @@ func (m *memoryLogs) FollowLog(ctx context.Context, r *fairleadv1.FollowLogReque
 	if r.GetAttempt() != string(testAttempt) {
 		return domain.Reject(domain.CodeNotFound, "There is no attempt "+r.GetAttempt()+".")
 	}
-	from := min(r.GetOffset(), int64(len(m.content)))
-	if err := stream.Send(&fairleadv1.FollowLogResponse{Data: m.content[from:], Offset: from, Sealed: m.sealed}); err != nil {
+	from, end := min(r.GetOffset(), int64(len(m.content))), int64(len(m.content))
+	if err := stream.Send(&fairleadv1.FollowLogResponse{Data: m.content[from:], Offset: end,
+		Sealed: m.sealed}); err != nil {
 		return err
 	}
 	if !m.sealed {
@@ -297,7 +306,8 @@ func (m *memoryLogs) FollowLog(ctx context.Context, r *fairleadv1.FollowLogReque
 	return nil
 }
 
-func (m *memoryLogs) ReadLines(_ context.Context, r *fairleadv1.ReadLinesRequest) (*fairleadv1.ReadLinesResponse, error) {
+func (m *memoryLogs) ReadLines(_ context.Context,
+	r *fairleadv1.ReadLinesRequest) (*fairleadv1.ReadLinesResponse, error) {
 	return &fairleadv1.ReadLinesResponse{TotalLines: r.GetFrom()}, nil
 }
 
@@ -310,20 +320,25 @@ func (m *memoryLogs) OpenRaw(_ context.Context, attempt domain.AttemptID, step i
 		content = content[:4]
 	}
 	return &RawBytes{
-		Content: readSeekCloser{bytes.NewReader(content)}, Size: int64(len(content)), Sealed: m.sealed,
-		Digest: domain.DigestOf(content),
+		Size: int64(len(content)), Sealed: m.sealed, Digest: domain.DigestOf(content),
+		Write: func(_ context.Context, w io.Writer, offset, length int64) error {
+			if m.broken {
+				length /= 2
+			}
+			if _, err := w.Write(content[offset : offset+length]); err != nil || !m.broken {
+				return err
+			}
+			return errors.New("read segment: bad sector")
+		},
 	}, nil
 }
-
-type readSeekCloser struct{ io.ReadSeeker }
-
-func (readSeekCloser) Close() error { return nil }
 
 type memoryRepositories struct {
 	fairleadv1connect.UnimplementedRepositoryServiceHandler
 }
 
-func (memoryRepositories) GetRepository(_ context.Context, r *fairleadv1.GetRepositoryRequest) (*fairleadv1.GetRepositoryResponse, error) {
+func (memoryRepositories) GetRepository(_ context.Context,
+	r *fairleadv1.GetRepositoryRequest) (*fairleadv1.GetRepositoryResponse, error) {
 	return &fairleadv1.GetRepositoryResponse{Repository: &fairleadv1.Repository{Name: r.GetRepository()}}, nil
 }
 
@@ -331,7 +346,8 @@ type memoryPools struct {
 	fairleadv1connect.UnimplementedPoolServiceHandler
 }
 
-func (memoryPools) RemoveRunner(context.Context, *fairleadv1.RemoveRunnerRequest) (*fairleadv1.RemoveRunnerResponse, error) {
+func (memoryPools) RemoveRunner(context.Context,
+	*fairleadv1.RemoveRunnerRequest) (*fairleadv1.RemoveRunnerResponse, error) {
 	return &fairleadv1.RemoveRunnerResponse{}, nil
 }
 
@@ -343,7 +359,8 @@ func (memoryWorkflows) Lint(context.Context, *fairleadv1.LintRequest) (*fairlead
 
 type memoryServer struct{}
 
-func (memoryServer) GetServer(context.Context, *fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
+func (memoryServer) GetServer(context.Context,
+	*fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
 	return &fairleadv1.GetServerResponse{Version: "test"}, nil
 }
 

@@ -61,8 +61,10 @@ type Metrics struct {
 // NewMetrics makes the instruments.
 func NewMetrics() (*Metrics, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(),
+		exporter.WithoutTargetInfo())
 	if err != nil {
 		return nil, fmt.Errorf("make prometheus exporter: %w", err)
 	}
@@ -73,7 +75,8 @@ func NewMetrics() (*Metrics, error) {
 
 func (m *Metrics) makeConventional() error {
 	var err1, err2, err3 error
-	m.runDuration, err1 = cicdconv.NewPipelineRunDuration(m.meter, metric.WithExplicitBucketBoundaries(runBuckets...))
+	m.runDuration, err1 = cicdconv.NewPipelineRunDuration(m.meter,
+		metric.WithExplicitBucketBoundaries(runBuckets...))
 	m.runErrors, err2 = cicdconv.NewPipelineRunErrors(m.meter)
 	m.systemErrors, err3 = cicdconv.NewSystemErrors(m.meter)
 	return errors.Join(err1, err2, err3)
@@ -93,13 +96,15 @@ func (m *Metrics) makeOwn() error {
 		return c
 	}
 	m.appendDuration = seconds("fairlead.append.duration", "How long a durable append of one batch took.")
-	m.dispatchDuration = seconds("fairlead.dispatch.duration", "From a job being ready to its runner having the manifest.")
+	m.dispatchDuration = seconds("fairlead.dispatch.duration",
+		"From a job being ready to its runner having the manifest.")
 	m.logDuration = seconds("fairlead.log.ingest.duration", "From log chunks arriving to their being durable.")
 	m.httpDuration = seconds("http.server.request.duration", "Duration of HTTP server requests.")
 	m.appendEvents = count("fairlead.append.events", "{event}", "Events committed.")
 	m.logBytes = count("fairlead.log.ingest.bytes", "By", "Bytes of log made durable.")
 	m.logChunks = count("fairlead.log.ingest.chunks", "{chunk}", "Log chunks made durable.")
-	m.refusedReports = count("fairlead.reports.refused", "{report}", "Reports of runners that were refused, by code.")
+	m.refusedReports = count("fairlead.reports.refused", "{report}",
+		"Reports of runners that were refused, by code.")
 	var err error
 	m.appendCommands, err = m.meter.Int64Histogram("fairlead.append.commands", metric.WithUnit("{command}"),
 		metric.WithDescription("Commands that shared one durable append."),
@@ -196,7 +201,8 @@ func (m *Metrics) ReportRefused(code domain.Code) {
 func (m *Metrics) Served(route string, status int, took time.Duration) {
 	if m != nil {
 		m.httpDuration.Record(context.Background(), took.Seconds(), metric.WithAttributes(
-			attribute.String("http.route", route), attribute.String("http.response.status_code", strconv.Itoa(status))))
+			attribute.String("http.route", route), attribute.String("http.response.status_code",
+				strconv.Itoa(status))))
 	}
 }
 

@@ -51,19 +51,22 @@ func TestMetricsHaveTheConventionalNames(t *testing.T) {
 	m.Served("GET /api/v1/runs", 200, time.Millisecond)
 	if err := m.Watch(func() Reading {
 		return Reading{RunsPending: 1, RunsExecuting: 2, WorkersBusy: 3, LiveStreams: 4,
-			Queues: []Queue{{Pool: "default", Class: "interactive", Jobs: 5}}, Lags: []Lag{{Reactor: "trigger", Events: 6}}}
+			Queues: []Queue{{Pool: "default", Class: "interactive", Jobs: 5}}, Lags: []Lag{{Reactor: "trigger",
+				Events: 6}}}
 	}); err != nil {
 		t.Fatal(err)
 	}
 	page := scrape(t, m)
 	for _, want := range []string{
-		`cicd_pipeline_run_duration_seconds_count{cicd_pipeline_name="ci.yml",cicd_pipeline_result="success",cicd_pipeline_run_state="executing"} 1`,
+		`cicd_pipeline_run_duration_seconds_count{cicd_pipeline_name="ci.yml",` +
+			`cicd_pipeline_result="success",cicd_pipeline_run_state="executing"} 1`,
 		`cicd_pipeline_run_errors_total{cicd_pipeline_name="ci.yml",error_type="failure"} 1`,
 		`cicd_system_errors_total{cicd_system_component="engine",error_type="append"} 1`,
 		`cicd_pipeline_run_active{cicd_pipeline_run_state="executing"} 2`,
 		`cicd_worker_count{cicd_worker_state="busy"} 3`,
 		`fairlead_queue_jobs{fairlead_class="interactive",fairlead_pool="default"} 5`,
-		`fairlead_append_events_total 9`, `fairlead_append_commands_sum 7`, `fairlead_append_duration_seconds_count 1`,
+		`fairlead_append_events_total 9`, `fairlead_append_commands_sum 7`,
+		`fairlead_append_duration_seconds_count 1`,
 		`fairlead_dispatch_duration_seconds_count{fairlead_pool="default"} 1`,
 		`fairlead_log_ingest_bytes_total 4096`, `fairlead_reactor_lag{fairlead_reactor="trigger"} 6`,
 		`fairlead_reports_refused_total{fairlead_code="lease_epoch_stale"} 1`,
@@ -139,7 +142,8 @@ func exampleRun() RunTrace {
 						Started: at(2), Concluded: at(10)},
 					{ID: job.Attempt(2), Number: 2, Outcome: domain.OutcomeFailure, FailureClass: domain.FailureUserCode,
 						Started: at(12), Concluded: at(28), Steps: []StepTrace{
-							{Index: 0, Name: "test", Outcome: domain.OutcomeFailure, ExitCode: 2, Started: at(20), Finished: at(19)},
+							{Index: 0, Name: "test", Outcome: domain.OutcomeFailure, ExitCode: 2, Started: at(20),
+								Finished: at(19)},
 							{Index: 1, Name: "never"},
 						}},
 				}},
@@ -163,7 +167,8 @@ func TestATraceIsMadeFromEventsAndIsTheSameEveryTime(t *testing.T) {
 			continue
 		}
 		for j := range spans {
-			if spans[j].SpanContext.SpanID() != first[j].SpanContext.SpanID() || spans[j].Parent.SpanID() != first[j].Parent.SpanID() {
+			if spans[j].SpanContext.SpanID() != first[j].SpanContext.SpanID() ||
+				spans[j].Parent.SpanID() != first[j].Parent.SpanID() {
 				t.Errorf("span %s has another id the second time", spans[j].Name)
 			}
 		}
@@ -185,7 +190,8 @@ func TestATraceIsMadeFromEventsAndIsTheSameEveryTime(t *testing.T) {
 	}
 	step, attempt := byName["step test"], byName["attempt 2"]
 	if step.Parent.SpanID() != attempt.SpanContext.SpanID() || !attempt.StartTime.Equal(began.Add(12*time.Second)) {
-		t.Errorf("step under %v, attempt %v from %v", step.Parent.SpanID(), attempt.SpanContext.SpanID(), attempt.StartTime)
+		t.Errorf("step under %v, attempt %v from %v", step.Parent.SpanID(), attempt.SpanContext.SpanID(),
+			attempt.StartTime)
 	}
 	want := "00-" + attempt.SpanContext.TraceID().String() + "-" + attempt.SpanContext.SpanID().String() + "-01"
 	if got := Traceparent(testRun.Job(0).Attempt(2)); got != want {

@@ -2955,7 +2955,7 @@ func (x *FollowLogRequest) GetOneStep() bool {
 type FollowLogResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // of data's first byte; resume at offset + len(data)
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // behind data's last byte: resume here
 	Sealed        bool                   `protobuf:"varint,3,opt,name=sealed,proto3" json:"sealed,omitempty"` // the log ends here
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
