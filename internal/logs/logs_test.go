@@ -479,6 +479,9 @@ func model(t *testing.T, r *rand.Rand) {
 	compare("live")
 	ref := seal(t, g, a, uint64(len(chunks)))
 	compare("sealed")
+	if err := g.Close(); err != nil { // waits for a fold that is under way
+		t.Fatal(err)
+	}
 	g = open(t, store.Clone())
 	compare("reopened")
 	if left := segments(t, store); len(left) != 0 {

@@ -232,10 +232,21 @@ func (g *Gateway) table(ctx context.Context, key string) (*contents, error) {
 	return c, nil
 }
 
+// shelved finds a block of a live log on the shelf. What lies at its place may be shorter: a
+// span that was behind a hole, read alone, before the hole was filled and it became a block
+// together with others. Where it stands in the log is the asker's knowledge, too.
+func (g *Gateway) shelved(tenant domain.TenantID, b *block) *loaded {
+	l, ok := g.shelf.take(livePlace(tenant, b))
+	if !ok || len(l.(*loaded).spans) != b.records {
+		return nil
+	}
+	return &loaded{block: *b, spans: l.(*loaded).spans, pieces: l.(*loaded).pieces}
+}
+
 // liveSpans gives the spans of a block of a live log.
 func (g *Gateway) liveSpans(ctx context.Context, tenant domain.TenantID, b *block) ([]span, error) {
-	if l, ok := g.shelf.take(livePlace(tenant, b)); ok {
-		return l.(*loaded).spans, nil
+	if l := g.shelved(tenant, b); l != nil {
+		return l.spans, nil
 	}
 	key := segmentKey(tenant, b.segment)
 	c, err := g.table(ctx, key)
@@ -254,10 +265,10 @@ func (g *Gateway) liveSpans(ctx context.Context, tenant domain.TenantID, b *bloc
 
 // liveLoad reads a block of a live log, from the shelf or from its segment.
 func (g *Gateway) liveLoad(ctx context.Context, tenant domain.TenantID, b *block) (*loaded, error) {
-	at := livePlace(tenant, b)
-	if l, ok := g.shelf.take(at); ok {
-		return l.(*loaded), nil
+	if l := g.shelved(tenant, b); l != nil {
+		return l, nil
 	}
+	at := livePlace(tenant, b)
 	spans, err := g.liveSpans(ctx, tenant, b)
 	if err != nil {
 		return nil, err

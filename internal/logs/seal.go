@@ -83,16 +83,17 @@ func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, err
 	ref, err := g.compact(ctx, l, end)
 	g.mu.Lock()
 	l.sealing = false
+	lane := g.lane(l.tenant)
 	var free []uint64
 	if err == nil {
 		delete(g.lives, logID{l.tenant, l.attempt})
 		g.closings++
 		g.counters.Seals++
-		free = g.lane(l.tenant).release(l)
+		free = append(lane.release(l), lane.doubtful...)
+		lane.doubtful = nil
 		g.announce()
 	}
 	l.wake()
-	lane := g.lane(l.tenant)
 	g.tidy(lane)
 	g.mu.Unlock()
 	g.remove(lane, free)
