@@ -109,6 +109,18 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return data, nil
 }
 
+// Keyring holds the keys that manifests may be signed with, by their ids.
+type Keyring map[string]ed25519.PublicKey
+
+// Add puts a key on the ring.
+func (k Keyring) Add(id string, key []byte) error {
+	if id == "" || len(key) != ed25519.PublicKeySize {
+		return fmt.Errorf("add key %q: %d bytes, want %d", id, len(key), ed25519.PublicKeySize)
+	}
+	k[id] = ed25519.PublicKey(bytes.Clone(key))
+	return nil
+}
+
 // Open verifies the signature over payload with the named key and parses it.
 //
 // Trust: payload is the server's only after the signature verified.

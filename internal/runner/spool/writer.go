@@ -49,6 +49,7 @@ type Writer struct {
 	waiting  []weight  // chunks that are not acknowledged
 	unacked  int64
 	acked    [KindResult + 1]uint64
+	last     uint64 // chunk
 }
 
 // segment knows the last frame of each kind that it holds.
@@ -131,6 +132,7 @@ func (w *Writer) Append(f Frame) error {
 	}
 	w.segments[len(w.segments)-1].last[f.Kind] = f.Sequence
 	if f.Kind == KindChunk {
+		w.last = f.Sequence
 		w.waiting = append(w.waiting, weight{f.Sequence, bytes})
 		w.unacked += bytes
 	}
@@ -195,8 +197,8 @@ func (w *Writer) Acknowledge(chunks, progress uint64) {
 	for len(w.segments) > 1 {
 		first := w.segments[0]
 		if first.last[KindChunk] > w.acked[KindChunk] || first.last[KindProgress] > w.acked[KindProgress] ||
-			first.last[KindResult] > 0 {
-			return
+			first.last[KindResult] > 0 || first.last[KindChunk] == w.last {
+			return // the last chunk stays: it is how the end of the log is known
 		}
 		if err := os.Remove(segmentPath(w.dir, first.number)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return // tried again at the next acknowledgement

@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"time"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"golang.org/x/sys/unix"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
+)
+
+// newClient makes a client with connections of its own.
+func newClient(server string) runnerv1connect.RunnerServiceClient {
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConnsPerHost: 1,
+		IdleConnTimeout:     2 * time.Minute,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
+	return runnerv1connect.NewRunnerServiceClient(connect.NewClient(
+		connecthttp.NewTransport(&http.Client{Transport: transport}, server, connecthttp.WithReadMaxBytes(answerBytesMax)),
+	))
+}
+
+// caller carries out the exchanges of one conversation, one after another.
+type caller struct {
+	kind     kind
+	client   runnerv1connect.RunnerServiceClient
+	requests chan *runnerv1.ExchangeRequest
+	done     func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse, error)
+}
+
+func newCaller(k kind, server string, done func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse, error)) *caller {
+	return &caller{kind: k, client: newClient(server), requests: make(chan *runnerv1.ExchangeRequest, 1), done: done}
+}
+
+// run serves until ctx ends. Heartbeats get a thread of their own and all the priority
+// that may be had: a machine that its jobs keep busy must not lose its leases.
+func (c *caller) run(ctx context.Context) {
+	if c.kind == beat {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		const urgent = -10
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), urgent) // takes rights that not everybody has
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case req := <-c.requests:
+			resp, err := c.exchange(ctx, req)
+			if ctx.Err() != nil {
+				return
+			}
+			c.done(c.kind, req, resp, err)
+		}
+	}
+}
+
+func (c *caller) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
+	limit := time.Duration(req.GetWaitMs())*time.Millisecond + callSlack
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	defer cancel()
+	return c.client.Exchange(ctx, req)
+}
+
+// final reports whether an error will be the same next time.
+func final(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeUnimplemented:
+		return true
+	default:
+		return false
+	}
+}

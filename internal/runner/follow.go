@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/isolate"
+	"github.com/fairlead-ci/fairlead/internal/runner/spool"
+	"github.com/fairlead-ci/fairlead/internal/runner/supervisor"
+)
+
+// follower brings what one attempt spools to the machine, and notices its end.
+type follower struct {
+	attempt string
+	folder  supervisor.Folder
+	driver  isolate.Driver
+	handle  *supervisor.Handle // nil when no supervisor is alive any more
+	reader  *spool.Reader
+	credit  chan struct{} // a token lets it read one more batch
+	tell    func(func(m *machine, now instant))
+}
+
+// run returns when everything was read after the supervisor's end, or with ctx.
+func (f *follower) run(ctx context.Context) {
+	defer f.reader.Close()
+	if f.handle != nil {
+		defer f.handle.Release()
+		if !f.live(ctx) {
+			return
+		}
+	}
+	fault := supervisor.Bury(ctx, f.folder, f.driver)
+	if ctx.Err() != nil {
+		return
+	}
+	for {
+		more, err := f.batch(ctx)
+		if err != nil {
+			fault = errors.Join(fault, err)
+		}
+		if !more {
+			break
+		}
+	}
+	if ctx.Err() == nil {
+		f.tell(func(m *machine, now instant) { m.ended(f.attempt, fault, now) })
+	}
+}
+
+// live reads while the supervisor is alive; false means that ctx ended.
+func (f *follower) live(ctx context.Context) bool {
+	for {
+		for {
+			more, err := f.batch(ctx)
+			if err != nil || !more {
+				break // an error shows again at the end, where it is reported
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-f.handle.More():
+		case <-f.handle.Gone():
+			return true
+		}
+	}
+}
+
+// batch hands over one batch and waits for the machine to have room for the next.
+func (f *follower) batch(ctx context.Context) (more bool, err error) {
+	var n news
+	size := 0
+	for size < batchBytes {
+		frame, err := f.reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		size += len(frame.Payload)
+		if err := n.add(frame); err != nil {
+			return false, err
+		}
+	}
+	if size == 0 {
+		return false, nil
+	}
+	f.tell(func(m *machine, now instant) { m.spooled(f.attempt, n, now) })
+	select {
+	case <-f.credit:
+		return true, nil
+	case <-ctx.Done():
+		return false, nil
+	}
+}
+
+func (n *news) add(f spool.Frame) error {
+	var to proto.Message
+	switch f.Kind {
+	case spool.KindChunk:
+		c := new(runnerv1.Chunk)
+		n.chunks = append(n.chunks, c)
+		to = c
+	case spool.KindProgress:
+		p := new(runnerv1.Progress)
+		n.progress = append(n.progress, p)
+		to = p
+	case spool.KindResult:
+		n.result = new(runnerv1.Result)
+		to = n.result
+	}
+	if err := proto.Unmarshal(f.Payload, to); err != nil {
+		return fmt.Errorf("read spool: frame %d of kind %d: %w", f.Sequence, f.Kind, err)
+	}
+	return nil
+}
+
+// grant gives a follower one more batch; a token that it has not used yet is enough.
+func (f *follower) grant() {
+	select {
+	case f.credit <- struct{}{}:
+	default:
+	}
+}

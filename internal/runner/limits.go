@@ -1,0 +1,45 @@
+package runner
+
+import "time"
+
+// Protocol is the version of the runner protocol that this package speaks.
+const Protocol = 1
+
+// CapacityMax bounds the slots of one runner.
+const CapacityMax = 1000
+
+// Limits of the exchange with the server.
+const (
+	// uploadBytesMax is the most log that one exchange carries.
+	uploadBytesMax = 4 << 20
+	// uploadDelay is how long progress and chunks wait for company. A result does not wait.
+	uploadDelay = 40 * time.Millisecond
+	// windowBytes is how much of an attempt's log is held in memory while it waits for
+	// the server; the rest stays in its spool.
+	windowBytes = 8 << 20
+	// batchBytes is how much of a spool is read at a time.
+	batchBytes = 1 << 20
+	// resendAfter: what was sent but not acknowledged for so long is sent again.
+	resendAfter = 5 * time.Second
+	// backoffFirst and backoffMax bound the pause after a failed exchange.
+	backoffFirst = 100 * time.Millisecond
+	backoffMax   = 5 * time.Second
+	// pollPause is the pause after a poll that came back at once with nothing.
+	pollPause = 100 * time.Millisecond
+	// callSlack is how much longer than promised an answer may take.
+	callSlack = 15 * time.Second
+	// farewellPatience bounds the last exchange of a runner that was told to end.
+	farewellPatience = 2 * time.Second
+	// answerBytesMax bounds an answer of the server: a few manifests.
+	answerBytesMax = 64 << 20
+	// offersPerBoot: offer numbers of one process of the runner; the next starts above.
+	offersPerBoot = 1_000_000_000
+)
+
+// Timing where the server names none.
+const (
+	pollDefault    = 30 * time.Second
+	renewDefault   = 10 * time.Second
+	abandonDefault = time.Minute
+	graceDefault   = 10 * time.Second
+)

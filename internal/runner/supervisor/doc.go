@@ -1,0 +1,16 @@
+// Package supervisor is the process that owns one attempt: it prepares the sandbox,
+// runs the job, spools what the job has to say, and outlives the runner that started
+// it, so that a restart of the runner costs nobody a job.
+//
+// It is deliberately cut off from the server: leases, uploads and acknowledgements are
+// the runner's, and reach it over a socket in the attempt's folder. Only the checkout
+// goes to the server, with the attempt's own token, which is handed over in memory and
+// never written down.
+//
+// Invariants: without an extension the job is dead before abandonBy, judged by a clock
+// that counts suspended time; the result is spooled only after every process of the job
+// is gone; the attempt's folder holds no secret; whoever finds the folder can tell a
+// supervisor that lives, one that finished and one that died.
+//
+// Read next: order.go, main.go, client.go
+package supervisor

@@ -1,0 +1,342 @@
+package supervisor
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/isolate"
+	"github.com/fairlead-ci/fairlead/internal/runner/job"
+	"github.com/fairlead-ci/fairlead/internal/runner/spool"
+)
+
+// Maybe turns the process into a supervisor, and never returns, if the program was
+// started as one.
+func Maybe(drivers []isolate.Driver) {
+	if len(os.Args) < 2 || os.Args[1] != Arg {
+		return
+	}
+	if err := supervise(drivers); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// supervisor is the state of the process.
+type supervisor struct {
+	order  Order
+	folder Folder
+	driver isolate.Driver
+	spool  *spool.Writer
+	alarm  *alarm
+	stops  chan job.Stop
+	cancel context.CancelCauseFunc
+
+	// mu guards what follows.
+	mu        sync.Mutex
+	state     State
+	abandonAt Instant
+	runners   map[net.Conn]chan struct{} // each gets a token when there is more to read
+	dropped   bool                       // the runner wants no result any more
+}
+
+func supervise(drivers []isolate.Driver) error {
+	// Before anything else: the environment and memory of this process hold the token,
+	// and a job of the same user must not be able to read them.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide from other processes: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	unix.Umask(0o022)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	ending := make(chan os.Signal, 1)
+	signal.Notify(ending, unix.SIGTERM)
+
+	var order Order
+	if err := json.NewDecoder(io.LimitReader(os.Stdin, orderBytesMax)).Decode(&order); err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	s, err := begin(order, drivers)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.cancel = cancel
+	go func() {
+		<-ending
+		cancel(&job.Killed{Class: domain.FailurePlatform, Message: "the runner's machine is going down"})
+	}()
+	go s.fence()
+	listener, err := net.FileListener(os.NewFile(listenFD, "control"))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	go s.accept(listener)
+	return s.run(ctx)
+}
+
+func begin(order Order, drivers []isolate.Driver) (*supervisor, error) {
+	s := &supervisor{
+		order: order, folder: Folder(order.Folder), stops: make(chan job.Stop, 4),
+		abandonAt: order.AbandonAt, runners: make(map[net.Conn]chan struct{}),
+	}
+	for _, d := range drivers {
+		if d.Name() == order.Driver {
+			s.driver = d
+		}
+	}
+	if s.driver == nil {
+		return nil, fmt.Errorf("no isolation driver is called %q", order.Driver)
+	}
+	m := order.Manifest
+	s.state = State{
+		Attempt: m.Attempt, Epoch: m.Epoch, Slot: m.Slot, Driver: order.Driver, Sandbox: order.Sandbox,
+		Effectful: m.Effectful, Boot: BootID(), AbandonAt: order.AbandonAt,
+	}
+	for _, step := range m.Steps {
+		s.state.Steps = append(s.state.Steps, step.Name)
+	}
+	if err := s.folder.save(s.state); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.alarm, err = newAlarm(); err != nil {
+		return nil, err
+	}
+	if err := s.setAlarm(order.AbandonAt); err != nil {
+		return nil, err
+	}
+	s.spool, err = spool.Open(s.folder.Spool(), spool.Options{UnackedBytesMax: order.SpoolBytesMax})
+	return s, err
+}
+
+// run prepares the sandbox, runs the job and reports.
+func (s *supervisor) run(ctx context.Context) error {
+	box, err := s.driver.Prepare(ctx, s.order.Sandbox)
+	if err != nil {
+		return s.report(s.unprepared(ctx, err))
+	}
+	m := s.order.Manifest
+	result := job.Run(ctx, job.Order{
+		Manifest: m, Server: s.order.Server, Runner: s.order.Runner, Env: s.order.Env,
+	}, box, sink{s}, s.stops)
+
+	erased := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), destroyPatience)
+		defer cancel()
+		erased <- box.Destroy(ctx)
+	}()
+	head := time.NewTimer(eraseHead)
+	defer head.Stop()
+	select {
+	case err = <-erased:
+		return errors.Join(s.report(result), err)
+	case <-head.C:
+		return errors.Join(s.report(result), <-erased)
+	}
+}
+
+// unprepared is the result of an attempt that never had a sandbox.
+func (s *supervisor) unprepared(ctx context.Context, err error) *runnerv1.Result {
+	m := s.order.Manifest
+	r := &runnerv1.Result{
+		Attempt: string(m.Attempt), Epoch: m.Epoch, Outcome: string(domain.OutcomeFailure),
+		FailureClass: string(domain.FailurePlatform), Message: err.Error(),
+		Effect: string(domain.EffectNone), AtUs: time.Now().UnixMicro(),
+	}
+	var killed *job.Killed
+	if errors.As(context.Cause(ctx), &killed) {
+		r.FailureClass, r.Message = string(killed.Class), killed.Message
+	}
+	job.Seal(r)
+	return r
+}
+
+// report spools the result, unless nobody wants it.
+func (s *supervisor) report(r *runnerv1.Result) error {
+	s.mu.Lock()
+	dropped := s.dropped
+	s.mu.Unlock()
+	if dropped {
+		return s.spool.Close()
+	}
+	payload, err := proto.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	if err := s.spool.Append(spool.Frame{Kind: spool.KindResult, Sequence: 1, Payload: payload}); err != nil {
+		return err
+	}
+	s.tell()
+	return s.spool.Close()
+}
+
+// setAlarm leaves room to kill in.
+func (s *supervisor) setAlarm(abandonAt Instant) error {
+	margin := min(abandonAt.Until()/marginPart, marginMax)
+	return s.alarm.set(abandonAt.Add(-max(margin, 0)))
+}
+
+// fence ends the job when its lease has run out.
+func (s *supervisor) fence() {
+	for s.alarm.wait() {
+		s.cancel(&job.Killed{
+			Class: domain.FailureRunnerLost,
+			Message: "the runner had no contact with the server for so long that it had to abandon the job; " +
+				"every process of it was killed",
+		})
+	}
+}
+
+func (s *supervisor) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		more := make(chan struct{}, 1)
+		more <- struct{}{} // whoever comes later has missed what was said before
+		s.mu.Lock()
+		s.runners[conn] = more
+		s.mu.Unlock()
+		go s.listen(conn)
+		go s.speak(conn, more)
+	}
+}
+
+// tell wakes every runner that is connected. There is one, or none while it restarts.
+func (s *supervisor) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, more := range s.runners {
+		select {
+		case more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *supervisor) speak(conn net.Conn, more <-chan struct{}) {
+	enc := json.NewEncoder(conn)
+	for range more {
+		if err := enc.Encode(control{Op: evSpooled}); err != nil {
+			return
+		}
+	}
+}
+
+func (s *supervisor) listen(conn net.Conn) {
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, controlBytesMax)
+	for lines.Scan() {
+		var c control
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			break
+		}
+		s.obey(c)
+	}
+	s.mu.Lock()
+	close(s.runners[conn])
+	delete(s.runners, conn)
+	s.mu.Unlock()
+	_ = conn.Close()
+}
+
+func (s *supervisor) obey(c control) {
+	switch c.Op {
+	case opExtend:
+		s.extend(c.AbandonAt)
+	case opAck:
+		s.spool.Acknowledge(c.Chunks, c.Progress)
+	case opCancel:
+		select {
+		case s.stops <- job.Stop{Reason: c.Reason, Grace: time.Duration(c.GraceMS) * time.Millisecond}:
+		default: // it was asked often enough
+		}
+	case opKill:
+		s.mu.Lock()
+		s.dropped = true
+		s.mu.Unlock()
+		s.cancel(&job.Killed{Class: domain.FailureRunnerLost, Message: "the lease is no longer this runner's"})
+	}
+}
+
+// extend moves the fence. It never moves back: renewals may overtake each other.
+func (s *supervisor) extend(to Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to <= s.abandonAt {
+		return
+	}
+	s.abandonAt = to
+	if err := s.setAlarm(to); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err) // the old alarm still stands: safe, if early
+		return
+	}
+	s.state.AbandonAt = to
+	if err := s.folder.save(s.state); err != nil {
+		fmt.Fprintln(os.Stderr, "supervisor:", err) // only a restarted runner would miss it
+	}
+}
+
+// sink puts what the job reports into the spool.
+type sink struct{ s *supervisor }
+
+// Chunk implements job.Sink.
+func (k sink) Chunk(c *runnerv1.Chunk) error {
+	payload, err := proto.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode chunk: %w", err)
+	}
+	err = k.s.spool.Append(spool.Frame{
+		Kind: spool.KindChunk, Sequence: c.GetSequence(), Payload: payload, Must: c.GetMark() != "",
+	})
+	if errors.Is(err, spool.ErrFull) {
+		return job.ErrDropped
+	}
+	if err == nil {
+		k.s.tell()
+	}
+	return err
+}
+
+// Progress implements job.Sink.
+func (k sink) Progress(p *runnerv1.Progress) error {
+	k.s.mu.Lock()
+	if !k.s.state.Started && len(p.GetSteps()) > 0 {
+		k.s.state.Started = true
+		if err := k.s.folder.save(k.s.state); err != nil {
+			k.s.mu.Unlock()
+			return err
+		}
+	}
+	k.s.mu.Unlock()
+	payload, err := proto.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode progress: %w", err)
+	}
+	if err := k.s.spool.Append(spool.Frame{
+		Kind: spool.KindProgress, Sequence: p.GetSequence(), Payload: payload,
+	}); err != nil {
+		return err
+	}
+	k.s.tell()
+	return nil
+}
