@@ -23,9 +23,13 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		c := &call{request: newRequestID()}
 		r = r.WithContext(withCall(r.Context(), c))
 		w := &writer{ResponseWriter: plain, control: http.NewResponseController(plain)}
+		_ = w.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
 		w.Header().Set("Fairlead-Request", c.request)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "same-origin")
+		if r.TLS != nil {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		defer func() { s.logAccess(r, w, c, s.now().Sub(began)) }()
 		defer s.barrier(w, r)
 		if err := origins.Check(r); err != nil {
@@ -154,11 +158,11 @@ func parseTokens(head http.Header) ([]domain.Token, error) {
 	return out, nil
 }
 
-// writer notes what was answered, and on long routes lets the peer stall only so long.
+// writer notes what was answered, and lets the peer stall only so long: every write has a
+// deadline of its own, so work may be slow and a peer may not.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	rolling bool
 	status  int
 	bytes   int64
 }
@@ -176,9 +180,7 @@ func (w *writer) Write(content []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if w.rolling {
-		_ = w.control.SetWriteDeadline(time.Now().Add(stallWait))
-	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(stallWait))
 	n, err := w.ResponseWriter.Write(content)
 	w.bytes += int64(n)
 	return n, err
@@ -186,9 +188,7 @@ func (w *writer) Write(content []byte) (int, error) {
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() {
-	if w.rolling {
-		_ = w.control.SetWriteDeadline(time.Now().Add(stallWait))
-	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(stallWait))
 	_ = w.control.Flush()
 }
 

@@ -112,8 +112,8 @@ func (s *Server) Drain() { s.drain() }
 type patience int
 
 const (
-	brief patience = iota // a bounded body, an answer soon after
-	long                  // a poll, a stream or a transfer: ended by a stall, or by Drain
+	brief patience = iota // answers when its work is done, also while the server stops
+	long                  // a poll, a stream or a transfer: Drain ends it
 )
 
 // route is the only way onto the mux, so that no handler is reachable without passing the
@@ -175,11 +175,7 @@ func (s *Server) bound(w http.ResponseWriter, r *http.Request, rt route) (*http.
 		_ = control.SetReadDeadline(time.Now().Add(stallWait))
 	}
 	if rt.patience == brief {
-		_ = control.SetWriteDeadline(time.Now().Add(bodyWait + stallWait))
 		return r, func() {}
-	}
-	if timed, ok := w.(*writer); ok {
-		timed.rolling = true
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(s.drained, cancel)

@@ -129,7 +129,7 @@ func TestLogEventsResumeAtAByte(t *testing.T) {
 	if got, _ := read("Last-Event-ID", "4"); got != string(w.logs.content[4:]) {
 		t.Errorf("resumed: %q", got)
 	}
-	w.logs.content = []byte(strings.Repeat("0123456789", 20000))
+	w.logs.set([]byte(strings.Repeat("0123456789", 20000)), true)
 	if got, _ := read(); got != string(w.logs.content) {
 		t.Errorf("a large log came back with %d bytes", len(got))
 	}
@@ -137,7 +137,7 @@ func TestLogEventsResumeAtAByte(t *testing.T) {
 
 func TestAStreamWithNothingToSayOpensAnyway(t *testing.T) {
 	w := newWorld(t)
-	w.logs.content, w.logs.sealed = nil, false
+	w.logs.set(nil, false)
 	status, events := w.follow("/api/v1/attempts/" + string(testAttempt) + "/log/events")
 	if status != 200 {
 		t.Fatal(status)
@@ -193,7 +193,7 @@ func TestRawLogIsByteForByte(t *testing.T) {
 	if got.head.Get("Content-Disposition") != `attachment; filename="`+string(testAttempt)+`.log"` {
 		t.Errorf("download: %v", got.head)
 	}
-	w.logs.sealed = false
+	w.logs.set(w.logs.content, false)
 	if got := w.do("GET", path, ""); got.head.Get("ETag") != "" || got.head.Get("Fairlead-Log-Sealed") != "false" {
 		t.Errorf("a live log: %v", got.head)
 	}

@@ -285,9 +285,24 @@ func (m *memoryRuns) WatchRun(ctx context.Context, r *fairleadv1.WatchRunRequest
 // memoryLogs is one log.
 type memoryLogs struct {
 	fairleadv1connect.UnimplementedLogServiceHandler
+
+	mu      sync.Mutex
 	content []byte
 	sealed  bool
 	broken  bool // reading fails in the middle
+}
+
+// set changes the log while the server serves.
+func (m *memoryLogs) set(content []byte, sealed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.content, m.sealed = content, sealed
+}
+
+func (m *memoryLogs) now() (content []byte, sealed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.content, m.sealed
 }
 
 func (m *memoryLogs) FollowLog(ctx context.Context, r *fairleadv1.FollowLogRequest,
@@ -295,12 +310,12 @@ func (m *memoryLogs) FollowLog(ctx context.Context, r *fairleadv1.FollowLogReque
 	if r.GetAttempt() != string(testAttempt) {
 		return domain.Reject(domain.CodeNotFound, "There is no attempt "+r.GetAttempt()+".")
 	}
-	from, end := min(r.GetOffset(), int64(len(m.content))), int64(len(m.content))
-	if err := stream.Send(&fairleadv1.FollowLogResponse{Data: m.content[from:], Offset: end,
-		Sealed: m.sealed}); err != nil {
+	content, sealed := m.now()
+	from, end := min(r.GetOffset(), int64(len(content))), int64(len(content))
+	if err := stream.Send(&fairleadv1.FollowLogResponse{Data: content[from:], Offset: end, Sealed: sealed}); err != nil {
 		return err
 	}
-	if !m.sealed {
+	if !sealed {
 		<-ctx.Done()
 	}
 	return nil
@@ -315,12 +330,12 @@ func (m *memoryLogs) OpenRaw(_ context.Context, attempt domain.AttemptID, step i
 	if attempt != testAttempt {
 		return nil, domain.Reject(domain.CodeNotFound, "There is no attempt "+string(attempt)+".")
 	}
-	content := m.content
+	content, sealed := m.now()
 	if step != WholeLog {
 		content = content[:4]
 	}
 	return &RawBytes{
-		Size: int64(len(content)), Sealed: m.sealed, Digest: domain.DigestOf(content),
+		Size: int64(len(content)), Sealed: sealed, Digest: domain.DigestOf(content),
 		Write: func(_ context.Context, w io.Writer, offset, length int64) error {
 			if m.broken {
 				length /= 2
