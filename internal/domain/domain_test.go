@@ -26,7 +26,8 @@ func decode(text string) *big.Int {
 
 func TestEncodeID(t *testing.T) {
 	for _, id := range [][16]byte{
-		{}, {15: 1}, {0: 1}, {0: 0xff, 15: 0xff}, {0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b, 0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57},
+		{}, {15: 1}, {0: 1}, {0: 0xff, 15: 0xff}, {0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b, 0xbc, 0xce, 0xb3,
+			0x02, 0x09, 0x9a, 0x80, 0x57},
 	} {
 		text := EncodeID(PrefixRun, id)
 		if !ValidID(PrefixRun, text) {
@@ -79,14 +80,17 @@ func TestDerivedIDs(t *testing.T) {
 	}
 	suffix := strings.TrimPrefix(string(run), "run_")
 	for _, bad := range []string{
-		"", "att", "att_" + suffix, "att_" + suffix + "_0_0", "att_" + suffix + "_0_01", "att_" + suffix + "_+1_1", "att_" + suffix + "_-1_1",
-		"att_" + suffix + "_1_1_1", "job_" + suffix + "_1_1", "att_" + strings.ToUpper(suffix) + "_1_1", "att_" + suffix + "_1_9999999999999999999",
+		"", "att", "att_" + suffix, "att_" + suffix + "_0_0", "att_" + suffix + "_0_01", "att_" + suffix + "_+1_1",
+		"att_" + suffix + "_-1_1",
+		"att_" + suffix + "_1_1_1", "job_" + suffix + "_1_1", "att_" + strings.ToUpper(suffix) + "_1_1",
+		"att_" + suffix + "_1_9999999999999999999",
 	} {
 		if _, _, _, ok := AttemptID(bad).Split(); ok || AttemptID(bad).Job() != "" {
 			t.Errorf("%q is an attempt", bad)
 		}
 	}
-	for _, bad := range []string{"", "job_" + suffix, "job_" + suffix + "_-1", "job_" + suffix + "_00", "att_" + suffix + "_1"} {
+	for _, bad := range []string{"", "job_" + suffix, "job_" + suffix + "_-1", "job_" + suffix + "_00",
+		"att_" + suffix + "_1"} {
 		if _, _, ok := JobID(bad).Split(); ok {
 			t.Errorf("%q is a job", bad)
 		}
@@ -110,10 +114,12 @@ func FuzzIDs(f *testing.F) {
 
 func TestDigest(t *testing.T) {
 	d := DigestOf([]byte("abc"))
-	if d != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" || !d.Valid() || len(d.Hex()) != 64 {
+	if d != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" || !d.Valid() ||
+		len(d.Hex()) != 64 {
 		t.Errorf("digest %s", d)
 	}
-	for _, bad := range []Digest{"", "sha256:", "sha256:" + Digest(strings.Repeat("A", 64)), "md5:" + Digest(strings.Repeat("a", 64)), d + "0", d[7:]} {
+	for _, bad := range []Digest{"", "sha256:", "sha256:" + Digest(strings.Repeat("A", 64)),
+		"md5:" + Digest(strings.Repeat("a", 64)), d + "0", d[7:]} {
 		if bad.Valid() {
 			t.Errorf("%q is a digest", bad)
 		}
@@ -128,7 +134,8 @@ func TestToken(t *testing.T) {
 	if got, ok := ParseToken(""); !ok || got != (Token{}) || (Token{}).String() != "" {
 		t.Error("no token is a token too")
 	}
-	for _, bad := range []string{"a", "a:1:2", "a:1:2:zz", "a:-1:2:" + token.Digest.Hex(), "a:1:x:" + token.Digest.Hex(), strings.Repeat("p", 65) + ":1:2:" + token.Digest.Hex()} {
+	for _, bad := range []string{"a", "a:1:2", "a:1:2:zz", "a:-1:2:" + token.Digest.Hex(),
+		"a:1:x:" + token.Digest.Hex(), strings.Repeat("p", 65) + ":1:2:" + token.Digest.Hex()} {
 		if _, ok := ParseToken(bad); ok {
 			t.Errorf("%q is a token", bad)
 		}
@@ -136,10 +143,12 @@ func TestToken(t *testing.T) {
 }
 
 func TestRanks(t *testing.T) {
-	if !(TierUntrusted.Rank() < TierTrusted.Rank() && TierTrusted.Rank() < TierProtected.Rank()) || Tier("root").Rank() != 0 {
+	if !(TierUntrusted.Rank() < TierTrusted.Rank() && TierTrusted.Rank() < TierProtected.Rank()) ||
+		Tier("root").Rank() != 0 {
 		t.Error("tiers")
 	}
-	if !(ClassBatch.Rank() < ClassInteractive.Rank() && ClassInteractive.Rank() < ClassProtected.Rank() && ClassProtected.Rank() < ClassRollback.Rank()) ||
+	if !(ClassBatch.Rank() < ClassInteractive.Rank() && ClassInteractive.Rank() < ClassProtected.Rank() &&
+		ClassProtected.Rank() < ClassRollback.Rank()) ||
 		Class("now").Rank() != 0 {
 		t.Error("classes")
 	}
@@ -164,7 +173,8 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 
 func TestRejections(t *testing.T) {
 	r := Reject(CodeNotFound, "There is no such run.")
-	if got, ok := AsRejection(fmt.Errorf("show run: %w", r)); !ok || got != r || r.Error() != "not_found: There is no such run." {
+	if got, ok := AsRejection(fmt.Errorf("show run: %w", r)); !ok || got != r ||
+		r.Error() != "not_found: There is no such run." {
 		t.Errorf("got %v, %t", got, ok)
 	}
 	if _, ok := AsRejection(errors.New("disk on fire")); ok {
@@ -206,7 +216,8 @@ func TestClip(t *testing.T) {
 		max  int
 		want string
 	}{
-		{"short", 10, "short"}, {"exactly ten", 11, "exactly ten"}, {"longer than that", 10, "longer " + ClipMark}, {"äöüäöü", 8, "äö" + ClipMark},
+		{"short", 10, "short"}, {"exactly ten", 11, "exactly ten"}, {"longer than that", 10, "longer " + ClipMark},
+		{"äöüäöü", 8, "äö" + ClipMark},
 		{"a\xffb", 10, "a?b"}, {"", 5, ""}, {"\xff\xff\xff\xff\xff\xff", 5, "?" + ClipMark},
 	} {
 		if got := Clip(test.text, test.max); got != test.want || len(got) > test.max || !utf8.ValidString(got) {
@@ -220,7 +231,8 @@ func TestPlainTime(t *testing.T) {
 	if got := PlainTime(local); got.Location() != time.UTC || !got.Equal(local) {
 		t.Errorf("got %s", got)
 	}
-	for _, odd := range []time.Time{{}, time.Unix(1<<60, 0), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(-1, 0)} {
+	for _, odd := range []time.Time{{}, time.Unix(1<<60, 0), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Unix(-1, 0)} {
 		if got := PlainTime(odd); !got.IsZero() {
 			t.Errorf("%v counts as %s", odd, got)
 		}

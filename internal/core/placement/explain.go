@@ -64,7 +64,8 @@ func (r Reason) Sentence() string {
 	case ReasonTier:
 		return fmt.Sprintf("Pool %s has the labels but does not accept %s work.", joinPools(r.Pools), r.Tier)
 	case ReasonAway:
-		return fmt.Sprintf("Pool %s has %s that fits, but none is connected.", joinPools(r.Pools), count(r.Runners, "runner"))
+		return fmt.Sprintf("Pool %s has %s that fits, but none is connected.", joinPools(r.Pools),
+			count(r.Runners, "runner"))
 	case ReasonBusy:
 		return fmt.Sprintf("Pool %s has %s that fits, all busy; %s ahead of it.",
 			joinPools(r.Pools), count(r.Slots, "slot"), count(r.Ahead, "job"))
@@ -108,7 +109,8 @@ func Explain(head Head, queue []Head, pools []Pool, now time.Time) Reason {
 		}
 		return r
 	}
-	accepted := slices.DeleteFunc(slices.Clone(fits), func(f fit) bool { return !slices.Contains(f.pool.Tiers, head.Tier) })
+	accepted := slices.DeleteFunc(slices.Clone(fits),
+		func(f fit) bool { return !slices.Contains(f.pool.Tiers, head.Tier) })
 	if len(accepted) == 0 {
 		r.Code, r.Pools, r.Runners = ReasonTier, poolsOf(fits), len(fits)
 		return r

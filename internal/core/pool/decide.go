@@ -66,14 +66,16 @@ func createPool(s *State, c CreatePool, now time.Time) (Decision, *domain.Reject
 		if c.Tenant == s.Tenant && c.Pool == s.Pool && equalConfig(c.Config, s.Config) {
 			return Decision{}, nil
 		}
-		return Decision{}, domain.Reject(domain.CodeAlreadyExists, "There is a pool of that name, with another configuration.")
+		return Decision{}, domain.Reject(domain.CodeAlreadyExists,
+			"There is a pool of that name, with another configuration.")
 	}
 	switch {
 	case c.Tenant == "":
 		return refuse("tenant", "The pool has no tenant.")
 	case !plainName(string(c.Pool)):
 		return refuse("pool", "A pool is named by lower-case letters, digits and dashes.")
-	case len(c.Config.Tiers) == 0 || slices.ContainsFunc(c.Config.Tiers, func(t domain.Tier) bool { return t.Rank() == 0 }):
+	case len(c.Config.Tiers) == 0 || slices.ContainsFunc(c.Config.Tiers,
+		func(t domain.Tier) bool { return t.Rank() == 0 }):
 		return refuse("tiers", "A pool names the trust tiers that it accepts.")
 	case len(c.Config.Isolation) == 0:
 		return refuse("isolation", "A pool names the isolation drivers that its runners may use.")
@@ -128,7 +130,8 @@ func issueToken(s *State, c IssueRegistrationToken, now time.Time) (Decision, *d
 	case len(s.Tokens) >= tokensMax:
 		return Decision{}, domain.Reject(domain.CodeTooLarge, "The pool has too many unused registration tokens.")
 	}
-	return happened(&RegistrationTokenIssued{Base{now}, Token{Digest: c.Token, Issued: now, Expires: expires, By: c.Cause.Actor}})
+	return happened(&RegistrationTokenIssued{Base{now},
+		Token{Digest: c.Token, Issued: now, Expires: expires, By: c.Cause.Actor}})
 }
 
 func registerRunner(s *State, c RegisterRunner, now time.Time) (Decision, *domain.Rejection) {
@@ -142,15 +145,18 @@ func registerRunner(s *State, c RegisterRunner, now time.Time) (Decision, *domai
 	name := c.RunnerName
 	switch {
 	case !good:
-		return Decision{}, domain.Reject(domain.CodeRegistrationInvalid, "The registration token is unknown, used or expired.")
+		return Decision{}, domain.Reject(domain.CodeRegistrationInvalid,
+			"The registration token is unknown, used or expired.")
 	case c.Runner == "" || c.Session == "" || !c.Resume.Valid():
 		return refuse("resume_digest", "A runner has an identifier, a session and a resume digest.")
-	case name == "" || name != domain.Clip(name, nameBytesMax) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
+	case name == "" || name != domain.Clip(name, nameBytesMax) ||
+		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
 		return refuse("name", "A runner has a printable name of at most %d bytes.", nameBytesMax)
 	case c.Capacity < 1 || c.Capacity > capacityMax:
 		return refuse("capacity", "A runner has 1 to %d slots.", capacityMax)
 	case !slices.Contains(s.Config.Isolation, c.Isolation):
-		return refuse("isolation", "The pool does not take runners with isolation %q.", domain.Clip(c.Isolation, nameBytesMax))
+		return refuse("isolation", "The pool does not take runners with isolation %q.",
+			domain.Clip(c.Isolation, nameBytesMax))
 	case badLabels(c.Labels) != "":
 		return refuse("labels", "%q can't be a label, or there are more than %d.", badLabels(c.Labels), labelsMax)
 	case len(s.Runners) >= runnersMax:
@@ -159,7 +165,8 @@ func registerRunner(s *State, c RegisterRunner, now time.Time) (Decision, *domai
 	for _, r := range s.Runners {
 		if r.Name == name || r.Runner == c.Runner || r.Session == c.Session {
 			return Decision{}, &domain.Rejection{
-				Code: domain.CodeAlreadyExists, Field: "name", Message: fmt.Sprintf("The pool has a runner named %q; remove it first.", name),
+				Code: domain.CodeAlreadyExists, Field: "name",
+				Message: fmt.Sprintf("The pool has a runner named %q; remove it first.", name),
 			}
 		}
 	}
@@ -268,7 +275,8 @@ func Check(s *State) error {
 	}
 	seen := make(map[string]domain.RunnerID, 4*len(s.Runners))
 	for _, r := range s.Runners {
-		for _, key := range []string{"name " + r.Name, "id " + string(r.Runner), "session " + string(r.Session), "token " + string(r.Token)} {
+		for _, key := range []string{"name " + r.Name, "id " + string(r.Runner), "session " + string(r.Session),
+			"token " + string(r.Token)} {
 			if other, ok := seen[key]; ok {
 				return fmt.Errorf("check pool %s: runners %s and %s share the %s", s.Pool, other, r.Runner, key)
 			}

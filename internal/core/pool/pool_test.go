@@ -127,7 +127,8 @@ func TestTokensExpire(t *testing.T) {
 	w.want(create(), "PoolCreated")
 	w.want(IssueRegistrationToken{Token: digest("t1"), Expires: start}, "invalid_argument")
 	w.want(IssueRegistrationToken{Token: "nonsense", Expires: start.Add(time.Hour)}, "invalid_argument")
-	w.want(IssueRegistrationToken{Token: digest("t1"), Expires: start.Add(TokenLifeMax + time.Second)}, "invalid_argument")
+	w.want(IssueRegistrationToken{Token: digest("t1"), Expires: start.Add(TokenLifeMax + time.Second)},
+		"invalid_argument")
 	w.want(IssueRegistrationToken{Token: digest("t1"), Expires: start.Add(2 * time.Hour)}, "RegistrationTokenIssued")
 	w.want(IssueRegistrationToken{Token: digest("t2"), Expires: start.Add(time.Hour)}, "RegistrationTokenIssued")
 	if next, ok := NextWake(w.live); !ok || !next.Equal(start.Add(time.Hour)) {
@@ -232,7 +233,8 @@ func TestCheckFinds(t *testing.T) {
 		"events without a pool": {Version: 1},
 		"two of a name":         {Pool: "p", Config: DefaultConfig(), Runners: []Runner{good, good}},
 		"no capacity":           {Pool: "p", Config: DefaultConfig(), Runners: []Runner{{Runner: "r"}}},
-		"a token used twice":    {Pool: "p", Config: DefaultConfig(), Runners: []Runner{good}, Tokens: []Token{{Digest: "t1"}}},
+		"a token used twice": {Pool: "p", Config: DefaultConfig(), Runners: []Runner{good},
+			Tokens: []Token{{Digest: "t1"}}},
 	} {
 		if Check(s) == nil {
 			t.Errorf("%s is not found", name)

@@ -134,7 +134,8 @@ func TestRegisteringRunsNoHistory(t *testing.T) {
 	w.want(registration(), "nothing new")
 	w.want(polled("main:a old:b"), "RefsRecorded")
 	w.want(polled("main:a old:b"), "nothing new")
-	d := w.want(polled("main:c new:d release/1:e"), "heads/main a>c protected, heads/new nothing>d, heads/old b>gone, heads/release/1 nothing>e protected")
+	d := w.want(polled("main:c new:d release/1:e"),
+		"heads/main a>c protected, heads/new nothing>d, heads/old b>gone, heads/release/1 nothing>e protected")
 	if reply := d.Reply.(ObserveReply); reply != (ObserveReply{Moved: 3, Removed: 1}) {
 		t.Errorf("reply %+v", reply)
 	}
@@ -230,8 +231,10 @@ func TestObservationsAreChecked(t *testing.T) {
 func TestValidRef(t *testing.T) {
 	for name, want := range map[string]bool{
 		"refs/heads/main": true, "refs/tags/v1.0": true, "refs/heads/a/b-c_d": true, "refs/heads/ü": true,
-		"main": false, "refs/heads/": false, "refs/heads//a": false, "refs/heads/.a": false, "refs/heads/a.lock": false, "refs/heads/a.": false,
-		"refs/heads/a..b": false, "refs/heads/a@{b": false, "refs/heads/a b": false, "refs/heads/a\x7f": false, "refs/heads/-a": false,
+		"main": false, "refs/heads/": false, "refs/heads//a": false, "refs/heads/.a": false, "refs/heads/a.lock": false,
+		"refs/heads/a.":   false,
+		"refs/heads/a..b": false, "refs/heads/a@{b": false, "refs/heads/a b": false, "refs/heads/a\x7f": false,
+		"refs/heads/-a": false,
 	} {
 		if got := validRef(name); got != want {
 			t.Errorf("%q: %t", name, got)
@@ -267,7 +270,8 @@ func TestStoredEvents(t *testing.T) {
 	actor := domain.Actor{Kind: "user", ID: "ada", Via: "admin_token"}
 	a, b := strings.Repeat("a", 40), strings.Repeat("b", 40)
 	for _, e := range []Event{
-		&RepositoryRegistered{base, actor, domain.DefaultTenant, testRepository, "shop", "/srv/shop.git", "main", true, []string{"refs/tags/*"}},
+		&RepositoryRegistered{base, actor, domain.DefaultTenant, testRepository, "shop", "/srv/shop.git", "main", true,
+			[]string{"refs/tags/*"}},
 		&RefsRecorded{base, []Ref{{"refs/heads/main", a}}},
 		&RefMoved{base, "refs/heads/main", a, b, true, SourcePoll, actor},
 		&RefRemoved{base, "refs/heads/old", a, SourcePush, actor},

@@ -59,7 +59,8 @@ func canonicals() []canonical {
 			name: "active", says: "An attempt holds a lease and executes.", job: "test", wait: ReasonExecuting,
 			story: []string{oneTest, "lease test slot=m1/0/1", "progress test/a1 running steps=1:started"},
 			ends: []ending{
-				{EndsByEvent, "AttemptConcluded", "report test/a1 success"}, {EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:00"},
+				{EndsByEvent, "AttemptConcluded", "report test/a1 success"},
+				{EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:00"},
 				{EndsByTimer, "Wake", "wake at=01:01:00"}, cancel,
 			},
 		},
@@ -68,7 +69,8 @@ func canonicals() []canonical {
 			job: "test", wait: ReasonCancelGrace,
 			story: []string{oneTest, "lease test slot=m1/0/1", "progress test/a1 running steps=1:started", toCancel},
 			ends: []ending{
-				{EndsByEvent, "AttemptConcluded", "report test/a1 cancelled"}, {EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:00"},
+				{EndsByEvent, "AttemptConcluded", "report test/a1 cancelled"},
+				{EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:00"},
 			},
 		},
 		{
@@ -76,14 +78,16 @@ func canonicals() []canonical {
 			wait:  ReasonTimeoutGrace,
 			story: []string{"request\njob test timeout=10s", "lease test slot=m1/0/1", "wake at=00:01:10"},
 			ends: []ending{
-				{EndsByEvent, "AttemptConcluded", "report test/a1 cancelled"}, {EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:11"},
+				{EndsByEvent, "AttemptConcluded", "report test/a1 cancelled"},
+				{EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:11"},
 				{EndsByPerson, "RequestCancel", ""}, // changes the run's desired state; the attempt is being stopped already
 			},
 		},
 		{
 			name: "uncertain", says: "The runner was not heard in time and might still act.", job: "test",
-			wait:  ReasonUncertainUntil,
-			story: []string{oneTest, "lease test slot=m1/0/1", "progress test/a1 running steps=1:started", "lapse test/a1 at=00:01:00"},
+			wait: ReasonUncertainUntil,
+			story: []string{oneTest, "lease test slot=m1/0/1", "progress test/a1 running steps=1:started",
+				"lapse test/a1 at=00:01:00"},
 			ends: []ending{
 				{EndsByEvent, "LeaseRegained", "regain test/a1"}, {EndsByEvent, "AttemptConcluded", "report test/a1 success"},
 				{EndsByTimer, "Wake", "wake at=00:01:40"},
@@ -92,18 +96,21 @@ func canonicals() []canonical {
 		},
 		{
 			name: "uncertain and effectful", says: "The same, of a job that may change the outside.", job: "deploy",
-			wait:  ReasonUncertainUntil,
-			story: []string{oneDeploy, "lease deploy slot=m1/0/1", "progress deploy/a1 running steps=1:started", "lapse deploy/a1 at=00:01:00"},
+			wait: ReasonUncertainUntil,
+			story: []string{oneDeploy, "lease deploy slot=m1/0/1", "progress deploy/a1 running steps=1:started",
+				"lapse deploy/a1 at=00:01:00"},
 			ends: []ending{
 				{EndsByEvent, "LeaseRegained", "regain deploy/a1"}, {EndsByEvent, "AttemptConcluded", "report deploy/a1 success"},
 				{EndsByTimer, "Wake", "wake at=00:01:40"}, {EndsByPerson, "RequestCancel", ""},
 			},
 		},
 		{
-			name: "held for a person", says: "The runner can't be acting any more, but nobody knows what it did.", job: "deploy",
+			name: "held for a person", says: "The runner can't be acting any more, but nobody knows what it did.",
+			job:  "deploy",
 			wait: ReasonUncertainHeld,
 			story: []string{
-				oneDeploy, "lease deploy slot=m1/0/1", "progress deploy/a1 running steps=1:started", "lapse deploy/a1 at=00:01:00",
+				oneDeploy, "lease deploy slot=m1/0/1", "progress deploy/a1 running steps=1:started",
+				"lapse deploy/a1 at=00:01:00",
 				"wake at=00:01:40",
 			},
 			ends: []ending{
@@ -112,20 +119,24 @@ func canonicals() []canonical {
 			},
 		},
 		{
-			name: "concluded, succeeded", says: "The run has an outcome; the log is not sealed.", job: "test", wait: ReasonLogUnsealed,
+			name: "concluded, succeeded", says: "The run has an outcome; the log is not sealed.", job: "test",
+			wait:  ReasonLogUnsealed,
 			story: []string{oneTest, "lease test slot=m1/0/1", "report test/a1 success digest=d1"},
 			ends:  []ending{{EndsByEvent, "LogSealed", "log test/a1 bytes=5 lines=1"}},
 		},
 		{
 			name: "concluded, failed", says: "The run failed, and its log is sealed.", job: "test",
 			story: []string{
-				oneTest, "lease test slot=m1/0/1", "report test/a1 failure digest=d1 steps=1:failure:1", "log test/a1 bytes=5 lines=1",
+				oneTest, "lease test slot=m1/0/1", "report test/a1 failure digest=d1 steps=1:failure:1",
+				"log test/a1 bytes=5 lines=1",
 			},
 		},
 		{
-			name: "concluded, effect unknown", says: "The run was cancelled while a deployment was unreachable.", job: "deploy",
+			name: "concluded, effect unknown", says: "The run was cancelled while a deployment was unreachable.",
+			job: "deploy",
 			story: []string{
-				oneDeploy, "lease deploy slot=m1/0/1", "progress deploy/a1 running steps=1:started", "lapse deploy/a1 at=00:01:00", toCancel,
+				oneDeploy, "lease deploy slot=m1/0/1", "progress deploy/a1 running steps=1:started",
+				"lapse deploy/a1 at=00:01:00", toCancel,
 				"wake at=00:01:40", "log deploy/a1",
 			},
 		},
@@ -243,7 +254,8 @@ func TestTransitionsPage(t *testing.T) {
 		return
 	}
 	if !*rewrite {
-		t.Fatalf("%s is not what the code does; -rewrite it\n%s", transitionsPage, firstDifference(string(want), page.String()))
+		t.Fatalf("%s is not what the code does; -rewrite it\n%s", transitionsPage,
+			firstDifference(string(want), page.String()))
 	}
 	if err := os.MkdirAll("../../../docs/reference", 0o755); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 
 // TestCheckFinds breaks a good state in one place at a time; Check must name each.
 func TestCheckFinds(t *testing.T) {
-	active := []string{"request\njob test\njob next needs=test", "lease test", "progress test/a1 running steps=1:started"}
+	active := []string{"request\njob test\njob next needs=test", "lease test",
+		"progress test/a1 running steps=1:started"}
 	retried := append(active[:len(active):len(active)], "report test/a1 failure class=platform_error", "lease test")
 	uncertain := append(active[:len(active):len(active)], "lapse test/a1 at=00:01:00")
 	stopping := append(active[:len(active):len(active)], "cancel")
@@ -43,12 +44,14 @@ func TestCheckFinds(t *testing.T) {
 			s.Jobs[0].Attempts[0].Outcome, s.Jobs[0].Attempts[0].Class = domain.OutcomeLost, domain.FailureRunnerLost
 		}, "with a report"},
 		{"settled too early", uncertain, func(s *State) { s.Jobs[0].Attempts[0].SettleAt = start }, "(10)"},
-		{"held without effects", uncertain, func(s *State) { s.Jobs[0].Attempts[0].Held = true }, "not uncertain and effectful"},
+		{"held without effects", uncertain, func(s *State) { s.Jobs[0].Attempts[0].Held = true },
+			"not uncertain and effectful"},
 		{"stopping without a reason", stopping, func(s *State) { s.Jobs[0].Attempts[0].Stop = Reason{} }, "(15)"},
 		{"abandoned before it runs out", active, func(s *State) { s.Jobs[0].Attempts[0].AbandonBy = start }, "(10)"},
 		{"a second deployment beside a first", deploys, func(s *State) { s.Jobs[0].Attempts[1].LeasedAt = start }, "(10)"},
 		{"concluded without an outcome", done, func(s *State) { s.Jobs[0].Outcome = "" }, "state concluded"},
-		{"waiting for a reason to conclude", active, func(s *State) { s.Jobs[1].Reason.Code = ReasonSucceeded }, "(14, 16)"},
+		{"waiting for a reason to conclude", active, func(s *State) { s.Jobs[1].Reason.Code = ReasonSucceeded },
+			"(14, 16)"},
 		{"a reason without a cause", active, func(s *State) { s.Jobs[1].Cause.Version = 0 }, "(14)"},
 		{"active without an attempt", active, func(s *State) { s.Jobs[0].Attempts = nil }, "live attempt"},
 		{"open in an old round", active, func(s *State) { s.Jobs[1].Round = 0 }, "round"},
@@ -57,7 +60,8 @@ func TestCheckFinds(t *testing.T) {
 		{"waiting after cancel", stopping, func(s *State) {
 			s.Jobs[1].State, s.Jobs[1].Outcome, s.Jobs[1].Reason.Code = StateWaiting, "", ReasonNeedsUnfinished
 		}, "(15)"},
-		{"running on after cancel", stopping, func(s *State) { s.Jobs[0].Attempts[0].Desired = domain.DesiredRun }, "not asked to stop"},
+		{"running on after cancel", stopping, func(s *State) { s.Jobs[0].Attempts[0].Desired = domain.DesiredRun },
+			"not asked to stop"},
 	}
 	for _, test := range tests {
 		teller := (canonical{name: test.name, story: test.story}).arrive(t)

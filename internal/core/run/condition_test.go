@@ -39,7 +39,8 @@ func TestConditions(t *testing.T) {
 		{"'always()'", false, false, false, false},
 		{"${{ always() }} && ${{ true }}", false, false, false, false},
 		{"&&", false, false, false, false},
-		{"((((((((((((((((((((((((((((((((((((((((((((((((((((true))))))))))))))))))))))))))))))))))))))))))))))))))))", false, false, false, false},
+		{"((((((((((((((((((((((((((((((((((((((((((((((((((((true))))))))))))))))))))))))))))))))))))))))))))))))))))",
+			false, false, false, false},
 	}
 	for _, test := range tests {
 		c := parseCondition(test.text)
@@ -63,8 +64,9 @@ func TestConditions(t *testing.T) {
 
 func TestNamesStatus(t *testing.T) {
 	for text, want := range map[string]bool{
-		"always()": true, "x == 1 && Failure ()": true, "'always()' == x": false, "success": false, "'it''s' == success()": true,
-		"my_success()": false, "github.success()": false, "'open": false, "": false,
+		"always()": true, "x == 1 && Failure ()": true, "'always()' == x": false, "success": false,
+		"'it''s' == success()": true,
+		"my_success()":         false, "github.success()": false, "'open": false, "": false,
 	} {
 		if got := namesStatus(text); got != want {
 			t.Errorf("%q: %t", text, got)

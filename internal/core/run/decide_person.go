@@ -118,7 +118,8 @@ func (d *draft) settle(c Settle) (Decision, *domain.Rejection) {
 	case c.Effect != domain.EffectNone && c.Effect != domain.EffectConfirmed && c.Effect != domain.EffectUnknown:
 		return Decision{}, invalidArgument("effect", "A finding is none, confirmed or unknown, not %q.", c.Effect)
 	case len(a.Reconciliations) >= reconciliationsMax:
-		return Decision{}, tooLarge("attempt", "There are %d findings about the attempt, which is the limit.", reconciliationsMax)
+		return Decision{}, tooLarge("attempt", "There are %d findings about the attempt, which is the limit.",
+			reconciliationsMax)
 	}
 	found := &ReconciliationRecorded{
 		OfAttempt: d.ofAttempt(j, a), Actor: c.Cause.Actor, Effect: c.Effect, Note: clip(c.Note, textBytesMax),

@@ -115,7 +115,8 @@ func (d *draft) result(j int, a *Attempt, c ReportResult) (*AttemptConcluded, *d
 
 func failureReportable(c domain.FailureClass) bool {
 	switch c {
-	case domain.FailureUserCode, domain.FailurePlatform, domain.FailurePolicy, domain.FailureRunnerLost, domain.FailureInvalid:
+	case domain.FailureUserCode, domain.FailurePlatform, domain.FailurePolicy, domain.FailureRunnerLost,
+		domain.FailureInvalid:
 		return true
 	}
 	return false
@@ -234,8 +235,9 @@ func (d *draft) refuse(j int, a *Attempt, r refusal) Decision {
 		})
 	}
 	return Decision{
-		Reply:   ReportReply{Desired: domain.DesiredCancel, Outcome: a.Outcome},
-		Refusal: domain.Reject(domain.CodeLeaseEpochStale, "The lease is not the current one; the report is kept as evidence."),
+		Reply: ReportReply{Desired: domain.DesiredCancel, Outcome: a.Outcome},
+		Refusal: domain.Reject(domain.CodeLeaseEpochStale,
+			"The lease is not the current one; the report is kept as evidence."),
 	}
 }
 

@@ -21,24 +21,26 @@ func TestRequestsAreChecked(t *testing.T) {
 		change func(*Request)
 		code   domain.Code
 	}{
-		"run":          {func(r *Request) { r.Run = "run_1" }, domain.CodeInvalidArgument},
-		"tenant":       {func(r *Request) { r.Tenant = "" }, domain.CodeInvalidArgument},
-		"tier":         {func(r *Request) { r.Tier = "root" }, domain.CodeInvalidArgument},
-		"class":        {func(r *Request) { r.Class = "now" }, domain.CodeInvalidArgument},
-		"text":         {func(r *Request) { r.Source.Ref = bad }, domain.CodeInvalidArgument},
-		"no job":       {func(r *Request) { r.Skeleton = nil }, domain.CodeInvalidArgument},
-		"many jobs":    {func(r *Request) { r.Skeleton = make([]JobSkeleton, jobsMax+1) }, domain.CodeTooLarge},
-		"index":        {job(func(k *JobSkeleton) { k.Index = 0 }), domain.CodeInvalidArgument},
-		"key":          {job(func(k *JobSkeleton) { k.Key = "" }), domain.CodeInvalidArgument},
-		"timeout":      {job(func(k *JobSkeleton) { k.TimeoutSeconds = 0 }), domain.CodeInvalidArgument},
-		"retries":      {job(func(k *JobSkeleton) { k.Retry.Max = -1 }), domain.CodeInvalidArgument},
-		"steps":        {job(func(k *JobSkeleton) { k.Steps = make([]string, stepsMax+1) }), domain.CodeTooLarge},
-		"condition":    {job(func(k *JobSkeleton) { k.If = strings.Repeat("x", expressionBytesMax+1) }), domain.CodeTooLarge},
+		"run":       {func(r *Request) { r.Run = "run_1" }, domain.CodeInvalidArgument},
+		"tenant":    {func(r *Request) { r.Tenant = "" }, domain.CodeInvalidArgument},
+		"tier":      {func(r *Request) { r.Tier = "root" }, domain.CodeInvalidArgument},
+		"class":     {func(r *Request) { r.Class = "now" }, domain.CodeInvalidArgument},
+		"text":      {func(r *Request) { r.Source.Ref = bad }, domain.CodeInvalidArgument},
+		"no job":    {func(r *Request) { r.Skeleton = nil }, domain.CodeInvalidArgument},
+		"many jobs": {func(r *Request) { r.Skeleton = make([]JobSkeleton, jobsMax+1) }, domain.CodeTooLarge},
+		"index":     {job(func(k *JobSkeleton) { k.Index = 0 }), domain.CodeInvalidArgument},
+		"key":       {job(func(k *JobSkeleton) { k.Key = "" }), domain.CodeInvalidArgument},
+		"timeout":   {job(func(k *JobSkeleton) { k.TimeoutSeconds = 0 }), domain.CodeInvalidArgument},
+		"retries":   {job(func(k *JobSkeleton) { k.Retry.Max = -1 }), domain.CodeInvalidArgument},
+		"steps":     {job(func(k *JobSkeleton) { k.Steps = make([]string, stepsMax+1) }), domain.CodeTooLarge},
+		"condition": {job(func(k *JobSkeleton) { k.If = strings.Repeat("x", expressionBytesMax+1) }),
+			domain.CodeTooLarge},
 		"job text":     {job(func(k *JobSkeleton) { k.RunsOn = []string{bad} }), domain.CodeInvalidArgument},
 		"unknown need": {job(func(k *JobSkeleton) { k.Needs = []int{7} }), domain.CodeInvalidArgument},
 		"need twice":   {job(func(k *JobSkeleton) { k.Needs = []int{0, 0} }), domain.CodeInvalidArgument},
 		"needs itself": {job(func(k *JobSkeleton) { k.Needs = []int{1} }), domain.CodeInvalidArgument},
-		"cycle":        {func(r *Request) { r.Skeleton[0].Needs, r.Skeleton[1].Needs = []int{1}, []int{0} }, domain.CodeInvalidArgument},
+		"cycle": {func(r *Request) { r.Skeleton[0].Needs, r.Skeleton[1].Needs = []int{1}, []int{0} },
+			domain.CodeInvalidArgument},
 	}
 	for name, test := range tests {
 		c := testRequest(JobSkeleton{Key: "a"}, JobSkeleton{Key: "b"})
@@ -66,20 +68,25 @@ func TestManyDiagnosticsAreCut(t *testing.T) {
 
 func TestSkeletonOf(t *testing.T) {
 	p := &plan.Plan{Jobs: []plan.Job{
-		{Index: 0, Key: "test", Name: strings.Repeat("long ", 100), TimeoutSeconds: 60, Steps: []plan.Step{{Name: "go test"}, {Name: "lint"}}},
+		{Index: 0, Key: "test", Name: strings.Repeat("long ", 100), TimeoutSeconds: 60,
+			Steps: []plan.Step{{Name: "go test"}, {Name: "lint"}}},
 		{
-			Index: 1, Key: "ship", Name: "Ship it", Needs: []int{0}, If: "always()", RunsOn: []string{"linux"}, SoftFail: true, Effectful: true,
+			Index: 1, Key: "ship", Name: "Ship it", Needs: []int{0}, If: "always()", RunsOn: []string{"linux"},
+			SoftFail: true, Effectful: true,
 			Retry: plan.Retry{Max: 3, On: []domain.FailureClass{domain.FailureUserCode}, BackoffSeconds: 5},
 		},
 	}}
 	got := SkeletonOf(p)
-	if len(got[0].Name) > nameBytesMax || !slices.Equal(got[0].Steps, []string{"go test", "lint"}) || got[0].QueueTimeoutSeconds != 86400 ||
+	if len(got[0].Name) > nameBytesMax || !slices.Equal(got[0].Steps, []string{"go test", "lint"}) ||
+		got[0].QueueTimeoutSeconds != 86400 ||
 		!slices.Equal(got[0].Retry.On, []domain.FailureClass{domain.FailureRunnerLost, domain.FailurePlatform}) {
 		t.Errorf("first job %+v", got[0])
 	}
 	want := JobSkeleton{
-		Index: 1, Key: "ship", Name: "Ship it", Needs: []int{0}, If: "always()", RunsOn: []string{"linux"}, TimeoutSeconds: 6 * 3600,
-		QueueTimeoutSeconds: 86400, Retry: Retry{3, []domain.FailureClass{domain.FailureUserCode}, 5}, Effectful: true, SoftFail: true,
+		Index: 1, Key: "ship", Name: "Ship it", Needs: []int{0}, If: "always()", RunsOn: []string{"linux"},
+		TimeoutSeconds:      6 * 3600,
+		QueueTimeoutSeconds: 86400, Retry: Retry{3, []domain.FailureClass{domain.FailureUserCode}, 5}, Effectful: true,
+		SoftFail: true,
 	}
 	if !reflect.DeepEqual(got[1], want) {
 		t.Errorf("second job %+v", got[1])
@@ -97,7 +104,8 @@ func TestSkeletonOf(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	l := DefaultLimits()
-	if l.QueueTimeoutSeconds != 86400 || l.CancelGraceSeconds != 10 || (Limits{CancelGraceSeconds: 3}).withDefaults().CancelGraceSeconds != 3 {
+	if l.QueueTimeoutSeconds != 86400 || l.CancelGraceSeconds != 10 ||
+		(Limits{CancelGraceSeconds: 3}).withDefaults().CancelGraceSeconds != 3 {
 		t.Errorf("limits %+v", l)
 	}
 	if seconds(-1) != 0 || seconds(1<<60) != 365*24*time.Hour {
@@ -118,24 +126,28 @@ func TestReportsAreChecked(t *testing.T) {
 	good := func() (ReportResult, *teller) {
 		teller := (canonical{story: []string{oneTest, "lease test"}}).arrive(t)
 		return ReportResult{
-			Attempt: teller.live.AttemptID(0, 1), Epoch: 1, Digest: domain.DigestOf([]byte("r")), Outcome: domain.OutcomeSuccess,
+			Attempt: teller.live.AttemptID(0, 1), Epoch: 1, Digest: domain.DigestOf([]byte("r")),
+			Outcome: domain.OutcomeSuccess,
 		}, teller
 	}
 	tests := map[string]struct {
 		change func(*ReportResult)
 		code   domain.Code
 	}{
-		"digest":        {func(c *ReportResult) { c.Digest = "" }, domain.CodeInvalidArgument},
-		"outcome":       {func(c *ReportResult) { c.Outcome = domain.OutcomeLost }, domain.CodeInvalidArgument},
-		"class":         {func(c *ReportResult) { c.Outcome = domain.OutcomeFailure }, domain.CodeInvalidArgument},
-		"step":          {func(c *ReportResult) { c.Steps = []Step{{Index: 3}} }, domain.CodeInvalidArgument},
-		"step outcome":  {func(c *ReportResult) { c.Steps = []Step{{Outcome: "fine"}} }, domain.CodeInvalidArgument},
-		"many steps":    {func(c *ReportResult) { c.Steps = make([]Step, stepsMax+1) }, domain.CodeTooLarge},
-		"many outputs":  {func(c *ReportResult) { c.Outputs = make([]Output, outputsMax+1) }, domain.CodeTooLarge},
-		"big output":    {func(c *ReportResult) { c.Outputs = []Output{{Name: "x", Value: strings.Repeat("x", 4097)}} }, domain.CodeTooLarge},
-		"output name":   {func(c *ReportResult) { c.Outputs = []Output{{Value: "x"}} }, domain.CodeInvalidArgument},
-		"output text":   {func(c *ReportResult) { c.Outputs = []Output{{Name: "x", Value: "\xff"}} }, domain.CodeInvalidArgument},
-		"output object": {func(c *ReportResult) { c.Outputs = []Output{{Name: "x", Digest: "?"}} }, domain.CodeInvalidArgument},
+		"digest":       {func(c *ReportResult) { c.Digest = "" }, domain.CodeInvalidArgument},
+		"outcome":      {func(c *ReportResult) { c.Outcome = domain.OutcomeLost }, domain.CodeInvalidArgument},
+		"class":        {func(c *ReportResult) { c.Outcome = domain.OutcomeFailure }, domain.CodeInvalidArgument},
+		"step":         {func(c *ReportResult) { c.Steps = []Step{{Index: 3}} }, domain.CodeInvalidArgument},
+		"step outcome": {func(c *ReportResult) { c.Steps = []Step{{Outcome: "fine"}} }, domain.CodeInvalidArgument},
+		"many steps":   {func(c *ReportResult) { c.Steps = make([]Step, stepsMax+1) }, domain.CodeTooLarge},
+		"many outputs": {func(c *ReportResult) { c.Outputs = make([]Output, outputsMax+1) }, domain.CodeTooLarge},
+		"big output": {func(c *ReportResult) { c.Outputs = []Output{{Name: "x", Value: strings.Repeat("x", 4097)}} },
+			domain.CodeTooLarge},
+		"output name": {func(c *ReportResult) { c.Outputs = []Output{{Value: "x"}} }, domain.CodeInvalidArgument},
+		"output text": {func(c *ReportResult) { c.Outputs = []Output{{Name: "x", Value: "\xff"}} },
+			domain.CodeInvalidArgument},
+		"output object": {func(c *ReportResult) { c.Outputs = []Output{{Name: "x", Digest: "?"}} },
+			domain.CodeInvalidArgument},
 	}
 	for name, test := range tests {
 		c, teller := good()
@@ -193,9 +205,11 @@ func TestViews(t *testing.T) {
 func TestEveryReasonHasASentence(t *testing.T) {
 	teller := (canonical{story: []string{oneTest}}).arrive(t)
 	for _, code := range ReasonCodes() {
-		r := Reason{Code: code, Jobs: []int{0}, Attempt: 1, Until: start, Expression: "x", Message: "Because.", Outcome: "failure"}
+		r := Reason{Code: code, Jobs: []int{0}, Attempt: 1, Until: start, Expression: "x", Message: "Because.",
+			Outcome: "failure"}
 		sentence := teller.live.Sentence(r)
-		if !strings.HasSuffix(sentence, ".") || strings.HasSuffix(sentence, "..") || strings.Contains(sentence, string(code)+".") ||
+		if !strings.HasSuffix(sentence, ".") || strings.HasSuffix(sentence, "..") ||
+			strings.Contains(sentence, string(code)+".") ||
 			strings.Contains(sentence, "%!") {
 			t.Errorf("%s: %q", code, sentence)
 		}

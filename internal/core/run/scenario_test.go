@@ -247,7 +247,8 @@ func (t *teller) command(w words, more []string) (Command, error) {
 	case "decline":
 		return DeclineLease{Attempt: id, Epoch: epoch, Reason: w.named["reason"]}, nil
 	case "progress":
-		return ReportProgress{Attempt: id, Epoch: epoch, Observed: domain.Observed(w.at(2)), Steps: t.stepsOf(w), At: t.now}, nil
+		return ReportProgress{Attempt: id, Epoch: epoch, Observed: domain.Observed(w.at(2)), Steps: t.stepsOf(w),
+			At: t.now}, nil
 	case "report":
 		return t.resultOf(w, id, epoch), nil
 	case "lapse":
@@ -256,7 +257,8 @@ func (t *teller) command(w words, more []string) (Command, error) {
 		return RegainLease{Attempt: id, Epoch: epoch, Until: until, AbandonBy: until.Add(30 * time.Second)}, nil
 	case "settle":
 		return Settle{
-			Cause: cause, Attempt: id, Effect: domain.SideEffect(w.named["effect"]), Then: w.named["then"], Note: w.named["note"],
+			Cause: cause, Attempt: id, Effect: domain.SideEffect(w.named["effect"]), Then: w.named["then"],
+			Note: w.named["note"],
 		}, nil
 	case "log":
 		return RecordLog{Attempt: id, Log: logOf(w)}, nil

@@ -44,7 +44,8 @@ func traceRest(s *State, e Event) string {
 	case *ProgressReported:
 		return strings.TrimSpace(string(e.Observed) + traceSteps(e.Steps))
 	case *LeaseLapsed:
-		return fmt.Sprintf("last-seen=%s abandon-by=%s settle-at=%s", since(e.LastSeen), since(e.AbandonBy), since(e.SettleAt))
+		return fmt.Sprintf("last-seen=%s abandon-by=%s settle-at=%s", since(e.LastSeen), since(e.AbandonBy),
+			since(e.SettleAt))
 	case *LeaseRegained:
 		return "until=" + since(e.Until)
 	case *AttemptStopRequested:
@@ -112,7 +113,8 @@ func (t *teller) show() []string {
 	s := t.live
 	out := []string{fmt.Sprintf("run: requested=%s committed=%s attention=%t", s.Desired, dash(s.Outcome), Attention(s))}
 	for j, job := range s.Jobs {
-		out = append(out, fmt.Sprintf("%s: %s %s %s", s.Skeleton(j).Key, job.State, dash(job.Outcome), s.Sentence(job.Reason)))
+		out = append(out, fmt.Sprintf("%s: %s %s %s", s.Skeleton(j).Key, job.State, dash(job.Outcome),
+			s.Sentence(job.Reason)))
 		for i := range job.Attempts {
 			a := &job.Attempts[i]
 			line := fmt.Sprintf("  a%d on %s: requested=%s observed=%s at %s committed=%s",

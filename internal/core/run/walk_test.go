@@ -120,15 +120,17 @@ func (w *walker) command() Command {
 	id, epoch := w.anyAttempt()
 	for _, l := range Leases(w.live) {
 		if l.Uncertain && w.chance(8) {
-			return RegainLease{Attempt: l.Attempt, Epoch: l.Epoch, Until: w.now.Add(time.Minute), AbandonBy: w.now.Add(2 * time.Minute)}
+			return RegainLease{Attempt: l.Attempt, Epoch: l.Epoch, Until: w.now.Add(time.Minute),
+				AbandonBy: w.now.Add(2 * time.Minute)}
 		}
 	}
 	switch w.r.IntN(20) {
 	case 0, 1, 2, 3:
 		return w.lease(j)
 	case 4:
-		return ReportProgress{Attempt: id, Epoch: epoch, Observed: oneOf(w, domain.ObservedPreparing, domain.ObservedRunning,
-			domain.ObservedFinishing), Steps: w.steps(), At: w.now}
+		return ReportProgress{Attempt: id, Epoch: epoch,
+			Observed: oneOf(w, domain.ObservedPreparing, domain.ObservedRunning,
+				domain.ObservedFinishing), Steps: w.steps(), At: w.now}
 	case 5, 6, 7:
 		return w.result(id, epoch)
 	case 8, 9:
@@ -145,14 +147,17 @@ func (w *walker) command() Command {
 	case 14:
 		return w.evaluation(j)
 	case 15:
-		return Rerun{Cause: by("ben"), Mode: oneOf(w, RerunAll, RerunFailed, RerunJobs), Jobs: []domain.JobID{w.live.JobID(j)}}
+		return Rerun{Cause: by("ben"), Mode: oneOf(w, RerunAll, RerunFailed, RerunJobs),
+			Jobs: []domain.JobID{w.live.JobID(j)}}
 	case 16:
-		return Settle{Cause: by("eve"), Attempt: id, Effect: oneOf(w, domain.EffectNone, domain.EffectConfirmed, domain.EffectUnknown),
-			Then: oneOf(w, ThenRetry, ThenSuccess, ThenFailure), Note: "looked"}
+		return Settle{Cause: by("eve"), Attempt: id,
+			Effect: oneOf(w, domain.EffectNone, domain.EffectConfirmed, domain.EffectUnknown),
+			Then:   oneOf(w, ThenRetry, ThenSuccess, ThenFailure), Note: "looked"}
 	case 17:
 		return RecordLog{Attempt: id, Log: Log{Lines: int64(w.r.IntN(2))}}
 	case 18:
-		return RefuseAccess{Attempt: id, Epoch: epoch + 7, What: oneOf(w, RefusedChunk, RefusedFetch), Count: uint64(w.r.IntN(3))}
+		return RefuseAccess{Attempt: id, Epoch: epoch + 7, What: oneOf(w, RefusedChunk, RefusedFetch),
+			Count: uint64(w.r.IntN(3))}
 	}
 	return w.plan()
 }
@@ -185,8 +190,9 @@ func (w *walker) steps() []Step {
 func (w *walker) result(id domain.AttemptID, epoch uint64) Command {
 	return ReportResult{
 		Attempt: id, Epoch: epoch, Digest: domain.DigestOf([]byte{byte(w.r.IntN(3))}), Steps: w.steps(),
-		Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeSuccess, domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled),
-		Class:   oneOf(w, domain.FailureUserCode, domain.FailurePlatform, domain.FailureRunnerLost),
+		Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeSuccess, domain.OutcomeFailure, domain.OutcomeTimedOut,
+			domain.OutcomeCancelled),
+		Class: oneOf(w, domain.FailureUserCode, domain.FailurePlatform, domain.FailureRunnerLost),
 	}
 }
 
@@ -230,7 +236,8 @@ func (w *walker) remedy(waits []Wait) Command {
 			return RecordLog{Attempt: id}
 		case ReasonEvaluating:
 			return RecordEvaluation{
-				Job: w.live.JobID(wait.Job), Expression: job.Evaluation.Expression, InputDigest: job.Evaluation.InputDigest, Result: true,
+				Job: w.live.JobID(wait.Job), Expression: job.Evaluation.Expression, InputDigest: job.Evaluation.InputDigest,
+				Result: true,
 			}
 		case ReasonWaitingForRunner:
 			w.slots++

@@ -180,7 +180,8 @@ func testRequest(jobs ...JobSkeleton) RequestRun {
 		Trigger: Trigger{
 			Event: "push", Key: "k1", Actor: domain.Actor{Kind: "user", ID: "ada"}, ReceivedAt: start,
 		},
-		Source:       Source{Commit: "c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7", Ref: "refs/heads/main", Title: "Sell boats"},
+		Source: Source{Commit: "c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7", Ref: "refs/heads/main",
+			Title: "Sell boats"},
 		WorkflowPath: ".fairlead/workflows/ci.yml", WorkflowName: "ci",
 		Snapshot: domain.DigestOf([]byte("snapshot")), Plan: domain.DigestOf([]byte("plan")),
 		Tier: domain.TierTrusted, Class: domain.ClassInteractive, Skeleton: slices.Clone(jobs),
