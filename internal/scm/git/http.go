@@ -396,6 +396,10 @@ func (t *transfer) push(ctx context.Context, body *bufio.Reader) error {
 		present[ref.Name] = true
 	}
 	c := call{config: t.pushView(refs...), args: []string{"receive-pack", "--stateless-rpc", t.dir}}
+	// Git removes what it has half received when its input ends, but not when it is
+	// told to stop. So a push that lost its client is not cancelled but runs dry.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transferTimeout)
+	defer cancel()
 	t.stream(ctx, c, io.MultiReader(strings.NewReader(p.encode(present)), body), "")
 	return nil
 }

@@ -425,10 +425,10 @@ func TestClientGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	// The commands and half of a pack, then silence.
+	// The commands and the beginning of a pack, then silence.
 	fmt.Fprintf(connection, "POST %s/git-receive-pack HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer push\r\n"+
 		"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 100000\r\n\r\n%s",
-		git.Path(d.repo), pushOf(tip, "PACK\x00\x00\x00\x02\x00\x00\x00\x09half"))
+		git.Path(d.repo), pushOf(tip, "PACK\x00\x00\x00\x02\x00\x00\x00\x09"))
 	dir, err := d.mirrors.Dir(d.repo)
 	if err != nil {
 		t.Fatal(err)

@@ -69,8 +69,8 @@ func (s *source) Read(b []byte) (int, error) {
 }
 
 // stream runs git with in as its input and sends its output, after prefix. Nothing is
-// held in memory but two buffers. When the client goes away git is ended; stream
-// returns only after git has.
+// held in memory but two buffers. When the client goes away git ends; stream returns
+// only after it has.
 func (t *transfer) stream(ctx context.Context, c call, in io.Reader, prefix string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,12 +97,14 @@ func (t *transfer) stream(ctx context.Context, c call, in io.Reader, prefix stri
 		_, _ = io.Copy(stdin, from) // what went wrong is in from, or in git's own answer
 		_ = stdin.Close()
 		if from.err != nil {
-			cancel()
+			time.AfterFunc(killAfter, cancel) // it has its end of input and should end too
 		}
 	}()
 	sent, sendErr := t.send(stdout, prefix)
 	if sendErr != nil {
-		cancel()
+		if t.service == uploadPack {
+			cancel()
+		}
 		_, _ = io.Copy(io.Discard, stdout)
 	}
 	waitErr := cmd.Wait()
