@@ -151,10 +151,10 @@ func (o *owner) apply(b *batch, s *stream, events []any) {
 	for _, e := range events {
 		s.kind.Evolve(s.state, e)
 		s.version++
-		if o.paranoid {
-			if err := s.kind.Check(s.state); err != nil {
-				panic(fmt.Sprintf("check after %T: %v", e, err))
-			}
+	}
+	if o.paranoid {
+		if err := s.kind.Check(s.state); err != nil {
+			panic(fmt.Sprintf("check after %T: %v", events[len(events)-1], err))
 		}
 	}
 	b.events[s.key] = append(b.events[s.key], events...)

@@ -37,7 +37,7 @@ type Config struct {
 	Owner      string               // this server's name, for operators
 	Clock      *Clock
 	Log        *slog.Logger
-	// Paranoid checks every stream after every event: for tests and simulation.
+	// Paranoid checks every stream after every command: for tests and simulation.
 	Paranoid bool
 	// Hold is how long Wake commands wait after a take-over or a clock jump, so that
 	// runners can reconnect first.

@@ -123,7 +123,7 @@ type owner struct {
 	position  store.Position
 	digest    domain.Digest
 	kinds     map[string]*Kind
-	paranoid  bool // check every state after every event
+	paranoid  bool // check every state after every command
 
 	streams  map[streamKey]*stream
 	loading  map[streamKey][]*item
