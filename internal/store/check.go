@@ -40,7 +40,8 @@ func (b *Batch) Check() error {
 	for i := range b.Heads {
 		h := &b.Heads[i]
 		key := streamKey{h.Tenant, h.Stream}
-		if _, twice := heads[key]; twice || h.Version == 0 || h.Version > math.MaxInt64 || !named(h.Tenant, string(h.Stream)) {
+		_, twice := heads[key]
+		if twice || h.Version == 0 || h.Version > math.MaxInt64 || !named(h.Tenant, string(h.Stream)) {
 			return b.invalid("head %d of %s (twice, without tenant, or without version)", i, h.Stream)
 		}
 		heads[key] = h.Version

@@ -145,7 +145,9 @@ type Log interface {
 	// Load reads one stream: its checkpoint if encoding matches, and all rows after it
 	// in order. An unknown stream has a zero Head and no rows, and is no error.
 	// withCheckpoint false reads the whole history from version 1.
-	Load(ctx context.Context, tenant domain.TenantID, stream domain.StreamID, withCheckpoint bool, encoding uint32) (History, error)
+	Load(
+		ctx context.Context, tenant domain.TenantID, stream domain.StreamID, withCheckpoint bool, encoding uint32,
+	) (History, error)
 	// Live lists heads of live streams of the partition in (tenant, stream) order.
 	Live(ctx context.Context, partition domain.PartitionID) ([]Head, error)
 	// Read lists up to limit rows after a position, in order.

@@ -21,10 +21,11 @@ func TestConformance(t *testing.T) {
 }
 
 func oneRow(own store.Ownership) store.Batch {
+	next := own.Position + 1
 	b := store.Batch{
 		Partition: own.Partition, Epoch: own.Epoch, Prev: own.Position, PrevDigest: own.Digest,
-		Rows:  []store.Row{{Position: own.Position + 1, Tenant: "t", Stream: "run/a", Version: uint64(own.Position) + 1, Count: 1}},
-		Heads: []store.Head{{Tenant: "t", Stream: "run/a", Version: uint64(own.Position) + 1, Live: true}},
+		Rows:  []store.Row{{Position: next, Tenant: "t", Stream: "run/a", Version: uint64(next), Count: 1}},
+		Heads: []store.Head{{Tenant: "t", Stream: "run/a", Version: uint64(next), Live: true}},
 	}
 	b.Digest = store.BatchDigest(b.PrevDigest, b.Rows)
 	return b

@@ -156,7 +156,9 @@ func TestSessionsAreDurableAndPrivate(t *testing.T) {
 	dir := fastDir(t)
 	s := mustOpen(t, dir)
 	defer func() { _ = s.Close() }()
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "wal_autocheckpoint": "0"} {
+	for pragma, want := range map[string]string{
+		"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "wal_autocheckpoint": "0",
+	} {
 		var got string
 		if onWriter(t, s, "PRAGMA "+pragma, &got); got != want {
 			t.Errorf("writer: %s is %q, want %q", pragma, got, want)

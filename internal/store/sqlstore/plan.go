@@ -42,12 +42,16 @@ func NewPlan(b *store.Batch) (*Plan, error) {
 	}
 	p := &Plan{
 		Batch: b, rows: b.Rows, keys: b.Keys,
-		checkpoints: last(b.Checkpoints, func(c *store.Checkpoint) tenantKey { return tenantKey{c.Tenant, string(c.Stream)} }),
-		counters:    last(b.Counters, func(c *store.Counter) tenantKey { return tenantKey{c.Tenant, c.Name} }),
-		cursors:     last(b.Cursors, func(c *store.Cursor) string { return c.Reactor }),
-		runs:        last(b.Runs, func(r *store.RunRow) tenantKey { return tenantKey{r.Tenant, string(r.Run)} }),
-		repos:       last(b.Repositories, func(r *store.RepositoryRow) tenantKey { return tenantKey{r.Tenant, string(r.Repository)} }),
-		runners:     last(b.Runners, func(r *store.RunnerRow) tenantKey { return tenantKey{r.Tenant, string(r.Runner)} }),
+		checkpoints: last(b.Checkpoints, func(c *store.Checkpoint) tenantKey {
+			return tenantKey{c.Tenant, string(c.Stream)}
+		}),
+		counters: last(b.Counters, func(c *store.Counter) tenantKey { return tenantKey{c.Tenant, c.Name} }),
+		cursors:  last(b.Cursors, func(c *store.Cursor) string { return c.Reactor }),
+		runs:     last(b.Runs, func(r *store.RunRow) tenantKey { return tenantKey{r.Tenant, string(r.Run)} }),
+		repos: last(b.Repositories, func(r *store.RepositoryRow) tenantKey {
+			return tenantKey{r.Tenant, string(r.Repository)}
+		}),
+		runners: last(b.Runners, func(r *store.RunnerRow) tenantKey { return tenantKey{r.Tenant, string(r.Runner)} }),
 	}
 	counts := make(map[tenantKey]uint64, len(b.Rows))
 	for i := range b.Rows {

@@ -43,9 +43,11 @@ func (s *suite) model(t *testing.T) {
 		n := worlds.Add(1)
 		m := &machine{
 			ctx: context.WithoutCancel(t.Context()), real: real, model: memory.New(),
-			parts:   []domain.PartitionID{domain.PartitionID(fmt.Sprint("m", n, "a")), domain.PartitionID(fmt.Sprint("m", n, "b"))},
-			tenants: []domain.TenantID{domain.TenantID(fmt.Sprint("t", n, "a")), domain.TenantID(fmt.Sprint("t", n, "b"))},
-			owners:  map[domain.PartitionID][]store.Ownership{},
+			owners: map[domain.PartitionID][]store.Ownership{},
+		}
+		for _, suffix := range []string{"a", "b"} {
+			m.parts = append(m.parts, domain.PartitionID(fmt.Sprint("m", n, suffix)))
+			m.tenants = append(m.tenants, domain.TenantID(fmt.Sprint("t", n, suffix)))
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"acquire": m.acquire, "append": m.append, "append again": m.append, "read": m.read, "expire": m.expire,
@@ -127,19 +129,20 @@ func (m *machine) fill(t *rapid.T, b *store.Batch) {
 		}
 		if rapid.Bool().Draw(t, "checkpoint") {
 			b.Checkpoints = append(b.Checkpoints, store.Checkpoint{
-				Tenant: id, Stream: stream, Version: version, Encoding: encoding + uint32(rapid.IntRange(0, 1).Draw(t, "encoding")),
-				State: []byte("state"),
+				Tenant: id, Stream: stream, Version: version, State: []byte("state"),
+				Encoding: encoding + uint32(rapid.IntRange(0, 1).Draw(t, "encoding")),
 			})
 		}
 	}
-	m.fillRecords(t, b, someTenant, small)
+	m.fillRecords(t, b)
 }
 
-func (m *machine) fillRecords(t *rapid.T, b *store.Batch, someTenant *rapid.Generator[domain.TenantID], small *rapid.Generator[int]) {
-	sometimes := rapid.IntRange(0, 2)
+func (m *machine) fillRecords(t *rapid.T, b *store.Batch) {
+	someTenant, small, sometimes := rapid.SampledFrom(m.tenants), rapid.IntRange(1, 4), rapid.IntRange(0, 2)
 	if sometimes.Draw(t, "key") == 0 {
-		k := key(rapid.SampledFrom([]string{"client/a/b", "trigger/r"}).Draw(t, "scope"), fmt.Sprint(rapid.IntRange(1, 40).Draw(t, "key id")),
-			at.Add(time.Duration(small.Draw(t, "age"))*time.Minute))
+		scope := rapid.SampledFrom([]string{"client/a/b", "trigger/r"}).Draw(t, "scope")
+		id := fmt.Sprint(rapid.IntRange(1, 40).Draw(t, "key id"))
+		k := key(scope, id, at.Add(time.Duration(small.Draw(t, "age"))*time.Minute))
 		k.Tenant = someTenant.Draw(t, "key tenant")
 		b.Keys = append(b.Keys, k)
 	}
@@ -203,7 +206,8 @@ func (m *machine) expire(t *rapid.T) {
 func kind(err error) string {
 	var kinds []string
 	for _, known := range []error{
-		store.ErrFenced, store.ErrConflict, store.ErrUnknown, store.ErrFull, store.ErrBroken, store.ErrNotFound, store.ErrInvalid,
+		store.ErrFenced, store.ErrConflict, store.ErrUnknown, store.ErrFull, store.ErrBroken, store.ErrNotFound,
+		store.ErrInvalid,
 	} {
 		if errors.Is(err, known) {
 			kinds = append(kinds, known.Error())

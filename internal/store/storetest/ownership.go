@@ -41,8 +41,13 @@ func full(own store.Ownership, n int) store.Batch {
 	return batch(own, func(b *store.Batch) {
 		stream := domain.StreamID(fmt.Sprint("run/full-", n))
 		add(b, tenant, stream, 2, 2, "ab")
-		b.Checkpoints = []store.Checkpoint{{Tenant: tenant, Stream: stream, Version: 2, Encoding: encoding, State: []byte("s")}}
-		b.Keys = []store.Key{{Tenant: tenant, Scope: "client/a/b", Key: fmt.Sprint(n), Body: "sha256:00", Reply: []byte("r"), Stream: stream, At: at}}
+		b.Checkpoints = []store.Checkpoint{
+			{Tenant: tenant, Stream: stream, Version: 2, Encoding: encoding, State: []byte("s")},
+		}
+		b.Keys = []store.Key{{
+			Tenant: tenant, Scope: "client/a/b", Key: fmt.Sprint(n), Body: "sha256:00", Reply: []byte("r"),
+			Stream: stream, At: at,
+		}}
 		b.Counters = []store.Counter{{Tenant: tenant, Name: "runs", Value: uint64(n)}}
 		b.Cursors = []store.Cursor{{Reactor: "dispatch", Position: store.Position(n)}}
 		b.Runs = []store.RunRow{runRow(tenant, n)}

@@ -38,7 +38,8 @@ func keyFound(t *testing.T, w *world) {
 	empty.Reply = []byte{}
 	w.addKeys(t, k, empty)
 	same(t, "key", must[store.Key](t)(w.store.Key(t.Context(), tenant, k.Scope, k.Key)), k)
-	if got := must[store.Key](t)(w.store.Key(t.Context(), tenant, empty.Scope, empty.Key)); len(got.Reply) != 0 || got.Expired {
+	got := must[store.Key](t)(w.store.Key(t.Context(), tenant, empty.Scope, empty.Key))
+	if len(got.Reply) != 0 || got.Expired {
 		t.Errorf("a key without a reply: %+v", got)
 	}
 	for _, miss := range [][2]string{{"client/me/runs", "k3"}, {"client/you/runs", "k1"}, {"trigger/rep", "k1"}} {

@@ -63,7 +63,8 @@ func stranger(t *testing.T, w *world) {
 	if err := w.store.Append(t.Context(), full(w.own, 1)); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "history", must[store.History](t)(w.store.Load(t.Context(), other, "run/full-1", true, encoding)), store.History{})
+	h := must[store.History](t)(w.store.Load(t.Context(), other, "run/full-1", true, encoding))
+	same(t, "history", h, store.History{})
 	_, errKey := w.store.Key(t.Context(), other, "client/a/b", "1")
 	_, errRun := w.store.Run(t.Context(), other, "run_0001")
 	_, errRepo := w.store.Repository(t.Context(), other, "name-1")

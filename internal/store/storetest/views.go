@@ -34,7 +34,7 @@ func runRow(id domain.TenantID, n int) store.RunRow {
 
 func repoRow(id domain.TenantID, n int) store.RepositoryRow {
 	return store.RepositoryRow{
-		Tenant: id, Partition: part, Repository: domain.RepositoryID(fmt.Sprintf("rep_%d", n)), Name: fmt.Sprintf("name-%d", n),
+		Tenant: id, Partition: part, Repository: domain.RepositoryID(fmt.Sprint("rep_", n)), Name: fmt.Sprint("name-", n),
 		URL: "https://example.org/r.git", DefaultBranch: "main", Registered: at, Poll: n%2 == 0,
 	}
 }
@@ -42,7 +42,8 @@ func repoRow(id domain.TenantID, n int) store.RepositoryRow {
 func runnerRow(id domain.TenantID, n int) store.RunnerRow {
 	return store.RunnerRow{
 		Tenant: id, Pool: "default", Runner: domain.RunnerID(fmt.Sprintf("rnr_%d", n)), Name: fmt.Sprintf("host-%d", n),
-		Labels: []string{"linux-x64", "with space, comma and \"quote\""}, Capacity: 4, Isolation: "oci", Version: "0.1", Registered: at,
+		Labels:   []string{"linux-x64", "with space, comma and \"quote\""},
+		Capacity: 4, Isolation: "oci", Version: "0.1", Registered: at,
 	}
 }
 
@@ -125,7 +126,8 @@ func runReplaced(t *testing.T, w *world) {
 	middle.State = "running"
 	w.append(t, func(b *store.Batch) { b.Runs = []store.RunRow{middle, runRow(tenant, 2), last} })
 	same(t, "the run", must[store.RunRow](t)(w.store.Run(t.Context(), tenant, first.Run)), last)
-	same(t, "all", ids(must[[]store.RunRow](t)(w.store.Runs(t.Context(), store.RunQuery{Tenant: tenant, Limit: 9}))), "2 1 ")
+	all := must[[]store.RunRow](t)(w.store.Runs(t.Context(), store.RunQuery{Tenant: tenant, Limit: 9}))
+	same(t, "all", ids(all), "2 1 ")
 }
 
 func runBounds(t *testing.T, w *world) {
@@ -144,7 +146,8 @@ func repositories(t *testing.T, w *world) {
 	c := repoRow(tenant, 3)
 	c.Name = string(a.Repository) // a name that looks like another's id
 	w.append(t, func(batch *store.Batch) { batch.Repositories = []store.RepositoryRow{a, b, c} })
-	same(t, "by name", must[[]store.RepositoryRow](t)(w.store.Repositories(t.Context(), tenant)), []store.RepositoryRow{b, c, a})
+	all := must[[]store.RepositoryRow](t)(w.store.Repositories(t.Context(), tenant))
+	same(t, "by name", all, []store.RepositoryRow{b, c, a})
 	same(t, "one by id", must[store.RepositoryRow](t)(w.store.Repository(t.Context(), tenant, string(a.Repository))), a)
 	same(t, "one by name", must[store.RepositoryRow](t)(w.store.Repository(t.Context(), tenant, "Ant")), b)
 	for _, miss := range []string{"ant", "none", ""} {

@@ -81,7 +81,7 @@ func StartCluster(ctx context.Context, opts Options) (*Cluster, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start test cluster: %w", err), os.RemoveAll(dir))
 	}
-	c := &Cluster{dir: dir, socket: filepath.Join(dir, ".s.PGSQL.5432"), proc: &supervisor{cmd: cmd, pipe: pipe}}
+	c := &Cluster{dir: dir, proc: &supervisor{cmd: cmd, pipe: pipe}}
 	if err := c.await(ctx); err != nil {
 		output, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return nil, errors.Join(fmt.Errorf("start test cluster: %w\n%s", err, bytes.TrimSpace(output)), c.Stop())

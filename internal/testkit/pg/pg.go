@@ -33,10 +33,9 @@ type Options struct {
 
 // Cluster is a running server.
 type Cluster struct {
-	dir    string
-	socket string
-	proc   *supervisor
-	next   atomic.Int64
+	dir  string // holds the data and the Unix socket
+	proc *supervisor
+	next atomic.Int64
 }
 
 var shared [2]struct {
@@ -87,9 +86,6 @@ func (c *Cluster) URL(database string) string {
 	query := url.Values{"host": {c.dir}, "user": {"postgres"}, "sslmode": {"disable"}}
 	return "postgres:///" + database + "?" + query.Encode()
 }
-
-// Socket is the path of the Unix socket, for tests that put a proxy before it.
-func (c *Cluster) Socket() string { return c.socket }
 
 // Stop ends the server and removes its folder. Stopping twice is harmless.
 func (c *Cluster) Stop() error {
