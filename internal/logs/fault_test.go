@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,7 +92,9 @@ func TestAConflictFoundAtStartIsKept(t *testing.T) {
 	for n, text := range map[uint64]string{1: "first", 2: "other"} {
 		c := chunk(attempt(1), 1, text)
 		p := split([]Chunk{c})[0]
-		table := contents{tenant: tenant, attempts: []domain.AttemptID{c.Attempt}, records: []record{{span: p.items[0].span}}}
+		table := contents{
+			tenant: tenant, attempts: []domain.AttemptID{c.Attempt}, records: []record{{span: p.items[0].span}},
+		}
 		parts := encodeSegment(&table, [][]byte{c.Data})
 		if err := store.Put(t.Context(), segmentKey(tenant, n), &gather{parts}, -1); err != nil {
 			t.Fatal(err)
@@ -101,7 +104,8 @@ func TestAConflictFoundAtStartIsKept(t *testing.T) {
 	if got := raw(t, reader(t, g, attempt(1))); got != "first" {
 		t.Errorf("raw = %q", got)
 	}
-	if e, err := g.Evidence(t.Context(), tenant, attempt(1)); err != nil || len(e) != 1 || string(e[0].Data) != "other" {
+	e, err := g.Evidence(t.Context(), tenant, attempt(1))
+	if err != nil || len(e) != 1 || string(e[0].Data) != "other" {
 		t.Errorf("evidence = %+v, %v", e, err)
 	}
 }
@@ -480,7 +484,8 @@ func TestADamagedTableIsSetAside(t *testing.T) {
 	push(t, g, chunk(attempt(2), 1, "b"))
 	store.Corrupt(segmentKey(tenant, 1), func(b []byte) []byte { return b[:len(b)-3] })
 	g = open(t, store)
-	if d := g.Damaged(); len(d) != 1 || !errors.Is(d[0], ErrDamaged) || !strings.Contains(d[0].Error(), segmentKey(tenant, 1)) {
+	d := g.Damaged()
+	if len(d) != 1 || !errors.Is(d[0], ErrDamaged) || !strings.Contains(d[0].Error(), segmentKey(tenant, 1)) {
 		t.Errorf("damaged = %v", d)
 	}
 	if got := raw(t, reader(t, g, attempt(2))); got != "b" {
@@ -573,19 +578,15 @@ func TestFaultSweep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k++ {
 			store := memory.New()
-			n, hit := 0, false
+			var n atomic.Int64
 			store.SetHook(func(_ context.Context, c memory.Call) error {
-				if c.After != after {
-					return nil
-				}
-				if n++; n == k {
-					hit = true
+				if c.After == after && n.Add(1) == int64(k) {
 					return errAway
 				}
 				return nil
 			})
 			sweep(t, store, fmt.Sprintf("k=%d after=%v", k, after))
-			if !hit {
+			if n.Load() < int64(k) {
 				break
 			}
 		}

@@ -155,7 +155,9 @@ func fixObject(b []byte) {
 func FuzzDetail(f *testing.F) {
 	c := newCodec()
 	p := newPacker(io.Discard, c, tenant, attempt(1))
-	spans := []span{{sequence: 1, step: 0, stream: 1, length: 3}, {sequence: 2, step: 1, stream: 2, mark: "gap:x", dropped: 9}}
+	spans := []span{
+		{sequence: 1, step: 0, stream: 1, length: 3}, {sequence: 2, step: 1, stream: 2, mark: "gap:x", dropped: 9},
+	}
 	f.Add(encodeDetail(nil, p.encoder, spans, 100), int64(3))
 	f.Fuzz(func(t *testing.T, b []byte, length int64) {
 		spans, err := c.decodeDetail(b, length)

@@ -110,8 +110,8 @@ func (w *walk) damaged(b *block, d *Damage) bool {
 		return false
 	}
 	w.sink.begin(Line{
-		Number: b.at.lines + 1, Offset: b.at.offset, Step: b.at.step, Stream: StreamRunner, At: time.UnixMicro(b.time).UTC(),
-		Mark: MarkDamaged + ":" + d.Object, Dropped: uint64(b.length),
+		Number: b.at.lines + 1, Offset: b.at.offset, Step: b.at.step, Stream: StreamRunner,
+		At: time.UnixMicro(b.time).UTC(), Mark: MarkDamaged + ":" + d.Object, Dropped: uint64(b.length),
 	})
 	return w.sink.end(false)
 }

@@ -235,7 +235,8 @@ func TestRepeatsReorderAndHoles(t *testing.T) {
 		t.Errorf("through = %d", ack.Through)
 	}
 	for range 3 {
-		if ack := push(t, g, chunk(a, 2, "b"), chunk(a, 1, "a"), chunk(a, 1, "a")); ack.Through != 3 || ack.Conflicts != 0 {
+		ack := push(t, g, chunk(a, 2, "b"), chunk(a, 1, "a"), chunk(a, 1, "a"))
+		if ack.Through != 3 || ack.Conflicts != 0 {
 			t.Errorf("repeat: %+v", ack)
 		}
 	}
@@ -329,7 +330,8 @@ func TestTheFirstChunkWinsAndTheOtherIsKept(t *testing.T) {
 		t.Errorf("raw = %q", got)
 	}
 	kept, err := g.Evidence(t.Context(), tenant, a)
-	if err != nil || len(kept) != EvidenceMax || kept[0].Reason != "conflict" || !strings.HasPrefix(string(kept[0].Data), "other") {
+	if err != nil || len(kept) != EvidenceMax || kept[0].Reason != "conflict" ||
+		!strings.HasPrefix(string(kept[0].Data), "other") {
 		t.Errorf("evidence = %+v, %v", kept, err)
 	}
 	if c := g.Counters(); c.Conflicts != EvidenceMax+7 {
@@ -471,7 +473,8 @@ func model(t *testing.T, r *rand.Rand) {
 			at := r.IntN(len(wantRaw) + 1)
 			length := r.IntN(len(wantRaw) - at + 1)
 			var b bytes.Buffer
-			if _, err := l.Raw(t.Context(), &b, int64(at), int64(length)); err != nil || b.String() != wantRaw[at:at+length] {
+			_, err := l.Raw(t.Context(), &b, int64(at), int64(length))
+			if err != nil || b.String() != wantRaw[at:at+length] {
 				t.Fatalf("%s: range %d+%d: %v", state, at, length, err)
 			}
 		}

@@ -12,10 +12,11 @@ import (
 func TestRender(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"plain":                    {"hello\tworld", "hello\tworld"},
-		"markup is escaped":        {`<script>alert("x")</script>&'`, "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;&amp;&#39;"},
+		"markup is escaped":        {`<b>("x")</b>&'`, "&lt;b&gt;(&#34;x&#34;)&lt;/b&gt;&amp;&#39;"},
 		"colour and reset":         {"\x1b[31mred\x1b[0m plain", `<span class="t-fg1">red</span> plain`},
 		"bold bright":              {"\x1b[1;92mok", `<span class="t-b t-fg10">ok</span>`},
-		"palette":                  {"\x1b[38;5;208mx\x1b[48;5;17my", `<span class="t-fg208">x</span><span class="t-fg208 t-bg17">y</span>`},
+		"palette":                  {"\x1b[38;5;208mx\x1b[0my", `<span class="t-fg208">x</span>y`},
+		"palette of the ground":    {"\x1b[31;48;5;17my", `<span class="t-fg1 t-bg17">y</span>`},
 		"true colour":              {"\x1b[38;2;255;0;0mx", `<span class="t-fg196">x</span>`},
 		"true colour with colons":  {"\x1b[38:2::255:0:0mx", `<span class="t-fg196">x</span>`},
 		"colour beyond the table":  {"\x1b[38;5;999mx", "x"},
@@ -94,7 +95,8 @@ var allowed = regexp.MustCompile(`</?span(?: class="t-[a-z0-9]+( t-[a-z0-9]+)*")
 // must be the same whichever way the line was cut on its way here.
 func FuzzRender(f *testing.F) {
 	for _, seed := range []string{
-		"\x1b[31mred\x1b[0m", "\x1b]8;;x\x1b\\t", "a\rb\x1b[1", "<b>\x1b[38;2;1;2;3mx", "\x1b[38:5:", "\x1bP\x1b[1m", "\x1b\x1b[1m",
+		"\x1b[31mred\x1b[0m", "\x1b]8;;x\x1b\\t", "a\rb\x1b[1", "<b>\x1b[38;2;1;2;3mx", "\x1b[38:5:",
+		"\x1bP\x1b[1m", "\x1b\x1b[1m",
 		"\x1b[;;;;m\x1b(B", "::group::\xff", "\x1b]0;a\nb\x1b[4m",
 	} {
 		f.Add([]byte(seed), uint16(2))

@@ -47,7 +47,8 @@ func Stylesheet() string {
 	var b strings.Builder
 	b.WriteString(".t-b{font-weight:bold}.t-f{opacity:.7}.t-i{font-style:italic}.t-u{text-decoration:underline}\n")
 	b.WriteString(".t-s{text-decoration:line-through}.t-u.t-s{text-decoration:underline line-through}\n")
-	b.WriteString(".t-c{visibility:hidden}.t-fgd{color:var(--t-ground,Canvas)}.t-bgd{background:var(--t-text,CanvasText)}\n")
+	b.WriteString(".t-c{visibility:hidden}\n")
+	b.WriteString(".t-fgd{color:var(--t-ground,Canvas)}.t-bgd{background:var(--t-text,CanvasText)}\n")
 	for i := range cubeStart {
 		fmt.Fprintf(&b, ".t-fg%d{color:var(--t-%d)}.t-bg%d{background:var(--t-%d)}\n", i, i, i, i)
 	}
