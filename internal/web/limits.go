@@ -22,5 +22,9 @@ const (
 	// filterBytesMax bounds the filter text of a list.
 	filterBytesMax = 500
 	// timelineOpenMax is how many sentences a timeline shows unfolded.
-	timelineOpenMax = 200
+	timelineOpenMax = 60
+	// textRunesMax is where any sentence or name from outside is cut, with a mark.
+	textRunesMax = 1000
+	// quietJobsFrom is how many jobs a run needs before those that went well are folded away.
+	quietJobsFrom = 20
 )

@@ -78,7 +78,7 @@ func trimLine(line *fairleadv1.Line, view *lineView) string {
 		}
 		text = text[:end]
 	}
-	if full > int64(len(text)) {
+	if full > int64(len(text)) && text != "" { // a mark alone has no text to cut
 		view.Cut = fmt.Sprintf("cut: %s of %s shown", bytesText(int64(len(text))), bytesText(full))
 		view.RawFrom = line.GetOffset()
 	}

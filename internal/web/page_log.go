@@ -132,7 +132,8 @@ func (p *Pages) showLog(w http.ResponseWriter, r *http.Request, run, job, attemp
 		p.showError(w, r, domain.Reject(domain.CodeNotFound, "There is no such job, or you may not see it."))
 		return
 	}
-	message := answer.GetRun().GetJobs()[at]
+	whole := presentable(answer.GetRun())
+	message := whole.GetJobs()[at]
 	shown := latest(message)
 	if attempt != "" {
 		shown = attemptOf(message, attempt)
@@ -141,7 +142,7 @@ func (p *Pages) showLog(w http.ResponseWriter, r *http.Request, run, job, attemp
 			return
 		}
 	}
-	view := logViewOf(answer.GetRun(), message, shown, p.cfg.Now(), p.cfg.NewKey)
+	view := logViewOf(whole, message, shown, p.cfg.Now(), p.cfg.NewKey)
 	pg := page{Section: "runs", Source: "internal/web/page_log.templ", Icon: view.Job.Status.Tone, Wide: true,
 		Title: fmt.Sprintf("%s: %s, %s", view.Job.Status.Word, cut(view.Job.Name), cut(view.Head.Title)),
 		Live:  liveAddress(answer.GetRun())}

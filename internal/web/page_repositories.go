@@ -23,7 +23,7 @@ func (p *Pages) showRepositories(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var rows []repositoryView
-	for _, repository := range answer.GetRepositories() {
+	for _, repository := range presentable(answer).GetRepositories() {
 		rows = append(rows, repositoryViewOf(repository, p.cfg.Now()))
 	}
 	pg := page{Title: "Repositories", Section: "repositories", Source: "internal/web/page_repositories.templ"}

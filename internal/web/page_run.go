@@ -24,6 +24,7 @@ type runView struct {
 	Waterfall   waterfallView
 	Graph       graphView
 	Jobs        []jobView
+	Quiet       []jobView // jobs of a large run that need no look
 	Timeline    timelineView
 }
 
@@ -136,7 +137,7 @@ func (p *Pages) showRunWith(w http.ResponseWriter, r *http.Request, run string, 
 		p.showError(w, r, err)
 		return
 	}
-	view := runViewOf(answer.GetRun(), p.cfg.Now(), p.cfg.NewKey)
+	view := runViewOf(presentable(answer.GetRun()), p.cfg.Now(), p.cfg.NewKey)
 	pg := page{Title: view.Head.Status.Word + ": " + cut(view.Head.Title), Section: "runs",
 		Source: "internal/web/page_run.templ", Icon: view.Head.Status.Tone,
 		Live: liveAddress(answer.GetRun()), notice: refused}
@@ -174,7 +175,11 @@ func runViewOf(run *fairleadv1.Run, now time.Time, key func() string) runView {
 	}
 	for _, job := range run.GetJobs() {
 		view := jobViewOf(run, job, now, key)
-		v.Jobs = append(v.Jobs, view)
+		if len(run.GetJobs()) >= quietJobsFrom && !view.Open {
+			v.Quiet = append(v.Quiet, view)
+		} else {
+			v.Jobs = append(v.Jobs, view)
+		}
 		v.Attention = append(v.Attention, attentionOf(view)...)
 	}
 	return v

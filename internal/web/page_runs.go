@@ -50,7 +50,7 @@ func (p *Pages) showRuns(w http.ResponseWriter, r *http.Request) {
 		p.showError(w, r, err)
 		return
 	}
-	view := runsViewOf(answer, f, request.GetBefore(), p.cfg.Now())
+	view := runsViewOf(presentable(answer), f, request.GetBefore(), p.cfg.Now())
 	frame := p.frame(r.Context(), page{Title: "Runs", Section: "runs",
 		Source: "internal/web/page_runs.templ", Poll: request.GetBefore() == ""})
 	p.render(w, r, http.StatusOK, runsPage(frame, view))

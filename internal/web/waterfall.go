@@ -49,7 +49,7 @@ type barView struct {
 // segmentWords names the kinds of a stretch of time, in the order of the legend.
 var segmentWords = []legendView{
 	{"needs", "waiting for needs"}, {"held", "held"}, {"no_runner", "no runner"}, {"backoff", "retry back-off"},
-	{"preparing", "preparing"}, {"running", "running"}, {"finishing", "finishing"}, {"uncertain", "uncertain"},
+	{"preparing", "preparing"}, {"running", "running, then in the colour of its outcome"}, {"finishing", "finishing"}, {"uncertain", "uncertain"},
 }
 
 const (
@@ -195,7 +195,7 @@ func toneOfAttempt(job *fairleadv1.Job, number int32) string {
 
 func wordOfSegment(kind string) string {
 	for _, word := range segmentWords {
-		if word.Kind == kind {
+		if word.Kind == kind && kind != "running" {
 			return word.Word
 		}
 	}

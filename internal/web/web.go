@@ -86,6 +86,7 @@ func (p *Pages) routes() {
 	p.mux.HandleFunc("GET /runners", p.showRunners)
 	p.mux.HandleFunc("GET /repositories", p.showRepositories)
 	p.mux.HandleFunc("GET /static/{file}", p.serveAsset)
+	p.mux.Handle("GET /favicon.ico", http.RedirectHandler(p.assets.url("icon-plain.svg"), http.StatusFound))
 
 	p.mux.HandleFunc("POST /runs/{run}/cancellation", p.cancelRun)
 	p.mux.HandleFunc("POST /runs/{run}/rounds", p.rerunRun)

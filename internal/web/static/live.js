@@ -65,8 +65,7 @@ export async function refresh() {
         await fetchPage();
       } while (again);
       follow();
-      if (!stream && !("poll" in document.body.dataset)) say("");
-      else if (!stream) say("");
+      if (!stream) say("");
     } catch {
       say("connection lost, trying again", true);
       schedule(retryLeast * 2);
@@ -106,7 +105,15 @@ function follow() {
     if (healed) schedule(0);
   });
   const changed = () => schedule(settleDelay);
-  for (const name of ["message", "changed", "run", "concluded"]) stream.addEventListener(name, changed);
+  stream.addEventListener("message", changed);
+  // "end" says that nothing more will come: the refresh finds a page that names no stream,
+  // or, after a new round, names it again.
+  for (const name of ["end", "refused"]) {
+    stream.addEventListener(name, () => {
+      close();
+      changed();
+    });
+  }
   stream.addEventListener("error", () => {
     say("connection lost, trying again", true);
     if (stream && stream.readyState === EventSource.CLOSED) {

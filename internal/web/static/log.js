@@ -251,7 +251,13 @@ class Log {
     const known = address.replace(/offset=\d+/, `offset=${this.bytes ?? /offset=(\d+)/.exec(address)?.[1] ?? 0}`);
     this.stream = new EventSource(known);
     const more = () => this.growSoon();
-    for (const name of ["message", "chunk", "changed", "sealed", "end"]) this.stream.addEventListener(name, more);
+    this.stream.addEventListener("message", more);
+    for (const name of ["end", "refused"]) {
+      this.stream.addEventListener(name, () => {
+        this.unwatch();
+        more();
+      });
+    }
     this.stream.addEventListener("error", () => {
       this.growSoon(); // it may have ended because the log is sealed
       if (this.stream && this.stream.readyState === EventSource.CLOSED) {

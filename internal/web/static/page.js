@@ -12,8 +12,9 @@ startLive();
 // A reader who goes to the address of a job expects to see it, also when it is folded.
 function openTarget() {
   const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const folded = target && target.closest("details:not([open])");
-  if (folded) folded.open = true;
+  let folded = target && target.closest("details:not([open])");
+  for (; folded; folded = folded.parentElement.closest("details:not([open])")) folded.open = true;
+  if (target) target.scrollIntoView({ block: "nearest" });
 }
 addEventListener("hashchange", openTarget);
 openTarget();
