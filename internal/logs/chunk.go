@@ -150,7 +150,9 @@ type Ack struct {
 	// evidence and count as dealt with.
 	Conflicts int
 	// Refused says why chunks of the attempt were not taken: nil, ErrSealed (drop everything),
-	// ErrBusy (send again later) or ErrAhead (send what is missing first).
+	// ErrBusy (send again later), ErrAhead (send what is missing first), ErrChecksum (damaged
+	// on the way: send again) or ErrInvalid (never send it again). Others of the same attempt
+	// may have been taken; Through tells.
 	Refused error
 }
 

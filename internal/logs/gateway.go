@@ -175,15 +175,9 @@ func (g *Gateway) Append(ctx context.Context, chunks []Chunk) ([]Ack, error) {
 	if len(chunks) == 0 {
 		return nil, nil
 	}
-	total := 0
-	for i := range chunks {
-		if err := chunks[i].check(); err != nil {
-			return nil, err
-		}
-		total += len(chunks[i].Data)
-	}
-	if total > AppendBytesMax {
-		return nil, fmt.Errorf("append %d bytes at once: %w", total, ErrInvalid)
+	chunks, bad, err := sift(chunks)
+	if err != nil {
+		return nil, err
 	}
 	parts := split(chunks)
 	var sealed []*part
@@ -211,7 +205,41 @@ func (g *Gateway) Append(ctx context.Context, chunks []Chunk) ([]Ack, error) {
 	for i, p := range parts {
 		acks[i] = p.ack
 	}
-	return acks, nil
+	return merge(acks, bad), nil
+}
+
+// sift parts chunks that are what they claim from those that are not: a bad one must not
+// keep the others of its call from being stored.
+func sift(chunks []Chunk) (good []Chunk, bad []Ack, err error) {
+	good = make([]Chunk, 0, len(chunks))
+	total := 0
+	for i := range chunks {
+		c := &chunks[i]
+		total += len(c.Data)
+		if err := c.check(); err != nil {
+			bad = append(bad, Ack{Tenant: c.Tenant, Attempt: c.Attempt, Epoch: c.Epoch, Refused: err})
+			continue
+		}
+		good = append(good, *c)
+	}
+	if total > AppendBytesMax {
+		return nil, nil, fmt.Errorf("append %d bytes at once: %w", total, ErrInvalid)
+	}
+	return good, bad, nil
+}
+
+// merge adds refusals of single chunks to the answers: one for each attempt.
+func merge(acks, bad []Ack) []Ack {
+	for _, b := range bad {
+		i := slices.IndexFunc(acks, func(a Ack) bool { return a.Tenant == b.Tenant && a.Attempt == b.Attempt })
+		switch {
+		case i < 0:
+			acks = append(acks, b)
+		case acks[i].Refused == nil:
+			acks[i].Refused = b.Refused
+		}
+	}
+	return acks
 }
 
 // split sorts chunks by attempt and sequence and measures them; repeats within the call go.

@@ -385,8 +385,9 @@ func TestBadChunksAreRefused(t *testing.T) {
 		if name == "checksum" {
 			want = ErrChecksum
 		}
-		if _, err := g.Append(t.Context(), []Chunk{c}); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", name, err, want)
+		acks, err := g.Append(t.Context(), []Chunk{c, c})
+		if err != nil || len(acks) != 1 || !errors.Is(acks[0].Refused, want) || acks[0].Through != 0 {
+			t.Errorf("%s: %+v, %v, want %v", name, acks, err, want)
 		}
 	}
 	acks, err := g.Append(t.Context(), []Chunk{chunk(attempt(1), aheadMax+2, "far")})
@@ -395,6 +396,17 @@ func TestBadChunksAreRefused(t *testing.T) {
 	}
 	if len(g.shelf.items) != 0 {
 		t.Error("something was taken")
+	}
+	// A bad chunk takes neither its neighbours nor those of others with it.
+	bad := chunk(attempt(1), 2, "bad")
+	bad.Checksum++
+	acks, err = g.Append(t.Context(), []Chunk{chunk(attempt(1), 1, "good"), bad, chunk(attempt(2), 1, "good")})
+	if err != nil || len(acks) != 2 || acks[0].Through != 1 || !errors.Is(acks[0].Refused, ErrChecksum) ||
+		acks[1].Through != 1 || acks[1].Refused != nil {
+		t.Errorf("mixed: %+v, %v", acks, err)
+	}
+	if _, err := g.Append(t.Context(), make([]Chunk, 1)); err != nil {
+		t.Errorf("an empty chunk: %v", err)
 	}
 }
 
