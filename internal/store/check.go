@@ -173,6 +173,9 @@ func (q RunQuery) Clean() (RunQuery, error) {
 	if q.Limit < 1 || q.Limit > QueryLimitMax {
 		return q, fmt.Errorf("list runs: limit %d is not in 1..%d", q.Limit, QueryLimitMax)
 	}
-	q.Workflow, q.Ref = CleanText(q.Workflow), CleanText(q.Ref)
+	q.Workflow, q.Ref, q.State = CleanText(q.Workflow), CleanText(q.Ref), CleanText(q.State)
+	q.Outcome = domain.Outcome(CleanText(string(q.Outcome)))
+	q.Repository = domain.RepositoryID(CleanText(string(q.Repository)))
+	q.Before = domain.RunID(CleanText(string(q.Before)))
 	return q, nil
 }

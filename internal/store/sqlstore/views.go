@@ -34,7 +34,7 @@ func (r Reader) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRow, err
 	}
 	query, args := runsQuery(q)
 	var runs []store.RunRow
-	err = r.Querier.Query(ctx, query, func(row Row) error {
+	err = r.query(ctx, query, func(row Row) error {
 		run, err := scanRun(row)
 		runs = append(runs, run)
 		return err
@@ -97,7 +97,7 @@ func scanRepository(r Row) (store.RepositoryRow, error) {
 // Repositories implements store.Views.
 func (r Reader) Repositories(ctx context.Context, tenant domain.TenantID) ([]store.RepositoryRow, error) {
 	var repos []store.RepositoryRow
-	err := r.Querier.Query(ctx, `SELECT `+repositoryColumns+` FROM repositories WHERE tenant = $1 ORDER BY name`,
+	err := r.query(ctx, `SELECT `+repositoryColumns+` FROM repositories WHERE tenant = $1 ORDER BY name`,
 		func(row Row) error {
 			repo, err := scanRepository(row)
 			repos = append(repos, repo)
@@ -130,7 +130,7 @@ ORDER BY CASE WHEN repository = $2 THEN 0 ELSE 1 END LIMIT 1`, func(row Row) (er
 // Runners implements store.Views.
 func (r Reader) Runners(ctx context.Context, tenant domain.TenantID) ([]store.RunnerRow, error) {
 	var runners []store.RunnerRow
-	err := r.Querier.Query(ctx, `SELECT tenant, pool, runner, name, labels, capacity, isolation, version, registered,
+	err := r.query(ctx, `SELECT tenant, pool, runner, name, labels, capacity, isolation, version, registered,
   removed FROM runners WHERE tenant = $1 ORDER BY pool, name, runner`, func(row Row) error {
 		var n store.RunnerRow
 		var labels string
@@ -159,7 +159,7 @@ func (r Reader) Runners(ctx context.Context, tenant domain.TenantID) ([]store.Ru
 // Partitions implements store.Views.
 func (r Reader) Partitions(ctx context.Context) ([]store.Ownership, error) {
 	var partitions []store.Ownership
-	err := r.Querier.Query(ctx, `SELECT partition, epoch, position, digest FROM partitions ORDER BY partition`,
+	err := r.query(ctx, `SELECT partition, epoch, position, digest FROM partitions ORDER BY partition`,
 		func(row Row) error {
 			var p store.Ownership
 			var epoch, position int64

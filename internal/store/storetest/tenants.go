@@ -14,6 +14,7 @@ func (s *suite) tenantPromises() []promise {
 	return []promise{
 		{"TwoTenantsWithEqualNamesNeverMeet", twoTenants},
 		{"AStrangerSeesNothing", stranger},
+		{"HostileTextFindsNothing", hostileText},
 	}
 }
 
@@ -76,6 +77,34 @@ func stranger(t *testing.T, w *world) {
 	img := w.everything(t)
 	if n := len(img.Runs[other]) + len(img.Repos[other]) + len(img.Runners[other]); n != 0 {
 		t.Errorf("a stranger sees %d list rows", n)
+	}
+}
+
+// hostileText looks for what no record can be named: an answer, not a fault.
+func hostileText(t *testing.T, w *world) {
+	if err := w.store.Append(t.Context(), full(w.own, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"\x00", "name-1\x00", "\xff\xfe", "' OR 1=1 --", "%", "_"} {
+		_, errKey := w.store.Key(t.Context(), tenant, "client/a/b", text)
+		_, errRun := w.store.Run(t.Context(), tenant, domain.RunID(text))
+		_, errRepo := w.store.Repository(t.Context(), tenant, text)
+		_, _, errBatch := w.store.BatchAt(t.Context(), domain.PartitionID(text), 1)
+		for _, err := range []error{errKey, errRun, errRepo, errBatch} {
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("look-up of %q: %v", text, err)
+			}
+		}
+		h := must[store.History](t)(w.store.Load(t.Context(), domain.TenantID(text), "run/full-1", true, encoding))
+		same(t, "history", h, store.History{})
+		for _, q := range []store.RunQuery{
+			{State: text}, {Outcome: domain.Outcome(text)}, {Ref: text}, {Repository: domain.RepositoryID(text)},
+		} {
+			q.Tenant, q.Limit = tenant, 10
+			if runs := must[[]store.RunRow](t)(w.store.Runs(t.Context(), q)); len(runs) != 0 {
+				t.Errorf("runs of %+v: %v", q, runs)
+			}
+		}
 	}
 }
 
