@@ -1,0 +1,34 @@
+package trigger
+
+import "time"
+
+// Limits: name, value, reason, and what happens at the limit.
+const (
+	// filesMax bounds the workflow files of a commit; over it the request is refused.
+	filesMax = 500
+	// fileBytesMax bounds one workflow file; over it the request is refused.
+	fileBytesMax = 1 << 20
+	// filesBytesMax bounds all workflow files of a commit; over it: refused.
+	filesBytesMax = 16 << 20
+	// titleBytesMax bounds a run's title; longer ones are cut.
+	titleBytesMax = 256
+	// messageBytesMax bounds the commit message in an event's payload; longer ones are cut.
+	messageBytesMax = 16 << 10
+	// choicesMax bounds how many workflows a refusal lists.
+	choicesMax = 50
+	// keyBytesMax is the engine's bound of a key; longer ones are hashed.
+	keyBytesMax = 256
+	// nameBytesMax bounds a repository's name; over it: refused.
+	nameBytesMax = 200
+	// protectedRefsMax bounds for how many protected refs a commit is looked for; beyond it
+	// the run is trusted, not protected.
+	protectedRefsMax = 200
+	// PollEvery is the default time between two looks at a repository.
+	PollEvery = 15 * time.Second
+	// pollBackoffMax bounds the wait after failures.
+	pollBackoffMax = 10 * time.Minute
+	// pollsMax bounds how many repositories are looked at side by side.
+	pollsMax = 4
+	// maintainEvery is how many polls that brought something lie between two tidy-ups.
+	maintainEvery = 50
+)

@@ -1,0 +1,109 @@
+// Package snapshot is the frozen inputs of a run: everything that its plan was compiled
+// from, by value or by digest.
+//
+// It is deliberately data only: trigger makes it, and whoever replays a run or makes
+// manifests reads it. Times and run numbers are not in it, since a plan depends on none.
+//
+// Invariants: Encode is canonical (same inputs, same bytes, same digest); no field holds
+// a secret; an unknown field or version is refused, never half understood.
+//
+// Read next: internal/trigger/accept.go
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+)
+
+// Version of the snapshot's form.
+const Version = 1
+
+// Snapshot is the frozen inputs of one run.
+type Snapshot struct {
+	Version        int                 `json:"version"`
+	Evaluator      int                 `json:"evaluator"` // of the compiler, see plan.Evaluator
+	Tenant         domain.TenantID     `json:"tenant"`
+	Repository     domain.RepositoryID `json:"repository"`
+	RepositoryName string              `json:"repository_name"`
+	Source         Source              `json:"source"`
+	Workflow       Workflow            `json:"workflow"`
+	// Components are other repositories and images that the workflow uses, resolved.
+	Components []Component  `json:"components,omitempty"`
+	Policy     string       `json:"policy"` // version of the policy that gave tier and class
+	Tier       domain.Tier  `json:"tier"`
+	Class      domain.Class `json:"class"`
+	// Given are the inputs that came with the request, by name; Inputs are all inputs with
+	// their defaults, as the plan has them.
+	Given   []Binding    `json:"given,omitempty"`
+	Inputs  []plan.Input `json:"inputs,omitempty"`
+	Trigger Trigger      `json:"trigger"`
+	// Github is the digest of the github context: one JSON object without what differs
+	// from attempt to attempt (run number, job, token).
+	Github domain.Digest `json:"github"`
+}
+
+// Source is the pinned commit.
+type Source struct {
+	Commit   string `json:"commit"`
+	Tree     string `json:"tree"`
+	Ref      string `json:"ref,omitempty"` // what the event named; a label
+	Captured bool   `json:"captured,omitempty"`
+}
+
+// Workflow is the file that was compiled.
+type Workflow struct {
+	Path   string        `json:"path"`
+	Name   string        `json:"name"`
+	Digest domain.Digest `json:"digest"` // of the file's bytes, which are an object
+}
+
+// Component is something outside of the repository that the plan rests on.
+type Component struct {
+	Name   string `json:"name"`   // as the workflow has it
+	Digest string `json:"digest"` // what it was resolved to
+}
+
+// Binding is one given input.
+type Binding struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Trigger is the identity of the cause.
+type Trigger struct {
+	Event    string       `json:"event"`
+	Key      string       `json:"key"`
+	Actor    domain.Actor `json:"actor"`
+	Before   string       `json:"before,omitempty"` // of a push: the ref's commit before it
+	Delivery string       `json:"delivery,omitempty"`
+}
+
+// Encode gives the canonical bytes: JSON with fields in the order of the types above and
+// no map anywhere.
+func (s *Snapshot) Encode() []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		panic(fmt.Sprintf("encode snapshot of %s: %v", s.Source.Commit, err)) // only strings and numbers: can't happen
+	}
+	return out.Bytes()
+}
+
+// Decode reads canonical bytes back.
+func Decode(data []byte) (*Snapshot, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	s := new(Snapshot)
+	if err := dec.Decode(s); err != nil {
+		return nil, fmt.Errorf("decode snapshot: %w", err)
+	}
+	if s.Version != Version {
+		return nil, fmt.Errorf("decode snapshot: version %d is not known", s.Version)
+	}
+	return s, nil
+}
