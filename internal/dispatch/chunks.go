@@ -24,6 +24,7 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 		return
 	}
 	allowed := map[domain.AttemptID]permit{}
+	highest := map[domain.AttemptID]uint64{}
 	var chunks []logs.Chunk
 	for _, c := range in {
 		att := domain.AttemptID(c.GetAttempt())
@@ -38,6 +39,7 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 		if p.closed && c.GetSequence() > p.end {
 			continue
 		}
+		highest[att] = max(highest[att], c.GetSequence())
 		chunks = append(chunks, logs.Chunk{Tenant: p.tenant, Attempt: att, Epoch: c.GetEpoch(), Sequence: c.GetSequence(),
 			Step: c.GetStep(), Stream: uint8(c.GetStream()), At: time.UnixMicro(c.GetAtUs()).UTC(), Data: c.GetData(),
 			Checksum: c.GetChecksum(), Mark: c.GetMark(), Dropped: c.GetDroppedBytes()})
@@ -52,9 +54,12 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 	for _, a := range done {
 		ack := acks.of(a.Attempt, a.Epoch)
 		ack.Chunks = max(ack.Chunks, a.Through)
-		if errors.Is(a.Refused, logs.ErrSealed) {
-			// The log is complete without it: the runner may forget what it still has.
-			ack.Chunks = max(ack.Chunks, allowed[a.Attempt].end)
+		switch {
+		case errors.Is(a.Refused, logs.ErrSealed), errors.Is(a.Refused, logs.ErrInvalid):
+			// The log is complete without it, or it can never be taken: sending it again
+			// would go on for ever.
+			ack.Chunks = max(ack.Chunks, highest[a.Attempt])
+			d.cfg.Log.Warn("log chunks dropped", "attempt", a.Attempt, "error", a.Refused)
 		}
 	}
 }

@@ -1,0 +1,127 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/dispatch"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/projection"
+)
+
+// Bounds of a registration token's life.
+const (
+	tokenLifeDefault = time.Hour
+	tokenLifeMax     = 7 * 24 * time.Hour
+)
+
+// Pools answers PoolService.
+type Pools struct {
+	Engine   *engine.Engine
+	Dispatch *dispatch.Dispatcher
+	Caller   func(context.Context) Caller
+	// Mint makes a registration token: its text for the caller, its digest for the pool.
+	Mint func() (text domain.Secret, digest domain.Digest)
+}
+
+var _ fairleadv1connect.PoolServiceHandler = (*Pools)(nil)
+
+// ListPools implements the contract.
+func (p *Pools) ListPools(ctx context.Context, _ *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse, error) {
+	res := &fairleadv1.ListPoolsResponse{}
+	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
+		out := &fairleadv1.Pool{Pool: string(s.Pool), Labels: s.Labels, Aliases: s.Aliases, Runners: int32(len(s.Runners)),
+			Slots: int32(s.Slots), Busy: int32(s.Busy), Waiting: int32(s.Waiting)}
+		for _, t := range s.Tiers {
+			out.Tiers = append(out.Tiers, string(t))
+		}
+		res.Pools = append(res.Pools, out)
+	}
+	return res, nil
+}
+
+// ListRunners implements the contract.
+func (p *Pools) ListRunners(ctx context.Context, _ *fairleadv1.ListRunnersRequest) (*fairleadv1.ListRunnersResponse, error) {
+	res := &fairleadv1.ListRunnersResponse{}
+	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
+		for i := range s.Runners {
+			res.Runners = append(res.Runners, runner(s.Pool, &s.Runners[i]))
+		}
+	}
+	return res, nil
+}
+
+func runner(id domain.PoolID, r *dispatch.RunnerStatus) *fairleadv1.Runner {
+	out := &fairleadv1.Runner{Runner: string(r.Runner), Name: r.Name, Pool: string(id), Labels: r.Labels,
+		Capacity: int32(r.Capacity), Isolation: r.Isolation, Version: r.Version, State: "silent",
+		LastSeen: projection.Stamp(r.LastSeen), Registered: projection.Stamp(r.Registered)}
+	if r.Connected {
+		out.State = "connected"
+	}
+	for _, a := range r.Attempts {
+		out.Attempts = append(out.Attempts, string(a))
+	}
+	return out
+}
+
+// CreateRegistrationToken implements the contract. The token's text is in this answer and
+// nowhere else, so a repeat with the same key is refused instead of being answered empty.
+func (p *Pools) CreateRegistrationToken(ctx context.Context, req *fairleadv1.CreateRegistrationTokenRequest) (
+	*fairleadv1.CreateRegistrationTokenResponse, error) {
+	caller, id := p.Caller(ctx), domain.PoolID(req.GetPool())
+	life := time.Duration(req.GetTtlSeconds()) * time.Second
+	if life == 0 {
+		life = tokenLifeDefault
+	}
+	if life < 0 || life > tokenLifeMax {
+		return nil, field("ttl_seconds", fmt.Sprintf("A registration token lives 1 second to %d days.", int(tokenLifeMax.Hours()/24)))
+	}
+	if !p.exists(ctx, id) {
+		return nil, domain.Reject(domain.CodeNotFound, "There is no such pool.")
+	}
+	token, digest := p.Mint()
+	expires := p.Engine.Now().Add(life)
+	ack, err := p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: id.Partition(), Stream: id.Stream(),
+		Command: pool.IssueRegistrationToken{Cause: caller.Cause, Token: digest, Expires: expires},
+		Key:     &engine.Key{Scope: engine.ClientScope(caller.Scope, "CreateRegistrationToken"), Key: caller.Key, Body: caller.Body}})
+	if err != nil {
+		return nil, err
+	}
+	if ack.Repeat {
+		return nil, domain.Reject(domain.CodeAlreadyExists,
+			"This request has made a token already, and its text was shown once; make another with a new idempotency key.")
+	}
+	return &fairleadv1.CreateRegistrationTokenResponse{Token: token.Reveal(), Expires: projection.Stamp(expires)}, nil
+}
+
+func (p *Pools) exists(ctx context.Context, id domain.PoolID) bool {
+	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
+		if s.Pool == id {
+			return true
+		}
+	}
+	return false
+}
+
+// RemoveRunner implements the contract.
+func (p *Pools) RemoveRunner(ctx context.Context, req *fairleadv1.RemoveRunnerRequest) (*fairleadv1.RemoveRunnerResponse, error) {
+	caller := p.Caller(ctx)
+	for _, s := range p.Dispatch.Pools(caller.Tenant) {
+		for i := range s.Runners {
+			r := &s.Runners[i]
+			if string(r.Runner) != req.GetRunner() && r.Name != req.GetRunner() {
+				continue
+			}
+			_, err := p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: s.Pool.Partition(),
+				Stream: s.Pool.Stream(), Command: pool.RemoveRunner{Cause: caller.Cause, Runner: r.Runner, Reason: "removed by request"},
+				Key: &engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}})
+			return &fairleadv1.RemoveRunnerResponse{}, err
+		}
+	}
+	return nil, domain.Reject(domain.CodeNotFound, "There is no such runner.")
+}

@@ -1,0 +1,274 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/store"
+	"github.com/fairlead-ci/fairlead/internal/trigger"
+)
+
+// Caller is what a call's context says of who asks; httpapi provides it.
+type Caller struct {
+	Tenant domain.TenantID
+	Scope  string // of idempotency keys
+	Cause  domain.Cause
+	Key    string
+	Body   domain.Digest
+	Admin  bool // may name paths on the server's machine
+}
+
+// Runs answers RunService.
+type Runs struct {
+	Engine  *engine.Engine
+	Views   store.Views
+	Trigger *trigger.Triggers
+	Watch   *Watchers
+	Caller  func(context.Context) Caller
+	Explain projection.Place
+	URL     func() string // the server's address for people
+	// Refuse makes the transport's form of a refusal that has more to say than a sentence.
+	Refuse func(r *domain.Rejection, diagnostics []*fairleadv1.Diagnostic, choices []string) error
+}
+
+var _ fairleadv1connect.RunServiceHandler = (*Runs)(nil)
+
+// watchPause is the shortest time between two messages of a watched run: a run of a
+// thousand jobs changes often, and eyes are slow.
+const watchPause = 100 * time.Millisecond
+
+// ListRuns implements the contract.
+func (r *Runs) ListRuns(ctx context.Context, req *fairleadv1.ListRunsRequest) (*fairleadv1.ListRunsResponse, error) {
+	limit := int(req.GetLimit())
+	if limit == 0 {
+		limit = 50
+	}
+	if limit < 0 || limit > 500 {
+		return nil, field("limit", "limit is 1 to 500.")
+	}
+	q := store.RunQuery{Tenant: r.Caller(ctx).Tenant, Workflow: req.GetWorkflow(), Ref: req.GetRef(),
+		Outcome: domain.Outcome(req.GetOutcome()), State: req.GetState(), Before: domain.RunID(req.GetBefore()), Limit: limit}
+	if name := req.GetRepository(); name != "" {
+		repo, err := r.Views.Repository(ctx, q.Tenant, name)
+		if errors.Is(err, store.ErrNotFound) {
+			return &fairleadv1.ListRunsResponse{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		q.Repository = repo.Repository
+	}
+	rows, err := r.Views.Runs(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	res := &fairleadv1.ListRunsResponse{}
+	for i := range rows {
+		res.Runs = append(res.Runs, projection.Summary(&rows[i]))
+	}
+	if len(rows) == limit {
+		res.Next = string(rows[len(rows)-1].Run)
+	}
+	return res, nil
+}
+
+// GetRun implements the contract.
+func (r *Runs) GetRun(ctx context.Context, req *fairleadv1.GetRunRequest) (*fairleadv1.GetRunResponse, error) {
+	token, ok := domain.ParseToken(req.GetToken())
+	if !ok {
+		return nil, field("token", "The acknowledgement token is malformed.")
+	}
+	if err := r.Engine.Present(ctx, token); err != nil {
+		return nil, err
+	}
+	out, err := r.read(ctx, domain.RunID(req.GetRun()), req.GetTimeline())
+	if err != nil {
+		return nil, err
+	}
+	return &fairleadv1.GetRunResponse{Run: out, Token: req.GetToken()}, nil
+}
+
+// read builds the run as it is committed now.
+func (r *Runs) read(ctx context.Context, id domain.RunID, timeline bool) (*fairleadv1.Run, error) {
+	tenant := r.Caller(ctx).Tenant
+	row, err := r.row(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	h, err := r.Engine.Read(ctx, tenant, id.Stream(), true)
+	if err != nil {
+		return nil, err
+	}
+	out := projection.Run(h.State.(*run.State), h, row.Partition)
+	if !timeline {
+		out.Timeline = nil
+	}
+	out.Url = r.URL() + "/runs/" + string(id)
+	return out, nil
+}
+
+func (r *Runs) row(ctx context.Context, tenant domain.TenantID, id domain.RunID) (store.RunRow, error) {
+	if !domain.ValidID(domain.PrefixRun, string(id)) {
+		return store.RunRow{}, domain.Reject(domain.CodeNotFound, "There is no such run.")
+	}
+	row, err := r.Views.Run(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.RunRow{}, domain.Reject(domain.CodeNotFound, "There is no such run.")
+	}
+	return row, err
+}
+
+// WatchRun implements the contract.
+func (r *Runs) WatchRun(ctx context.Context, req *fairleadv1.WatchRunRequest, out fairleadv1connect.RunServiceWatchRunServerStream) error {
+	id := domain.RunID(req.GetRun())
+	changed, stop := r.Watch.Watch(id.Stream())
+	defer stop()
+	for version := uint64(0); ; {
+		v, err := r.read(ctx, id, req.GetTimeline())
+		if err != nil {
+			return err
+		}
+		if v.GetVersion() > version {
+			version = v.GetVersion()
+			if err := out.Send(&fairleadv1.GetRunResponse{Run: v}); err != nil {
+				return err
+			}
+		}
+		if v.GetOutcome() != "" {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(watchPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// act submits a command of a person on a run, under the client's key, and answers with
+// the run as it is afterwards.
+func (r *Runs) act(ctx context.Context, method string, id domain.RunID, c func(domain.Cause) run.Command) (*fairleadv1.Run, string, error) {
+	caller := r.Caller(ctx)
+	row, err := r.row(ctx, caller.Tenant, id)
+	if err != nil {
+		return nil, "", err
+	}
+	ack, err := r.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: row.Partition, Stream: id.Stream(),
+		Command: c(caller.Cause), Cause: caller.Cause,
+		Key: &engine.Key{Scope: engine.ClientScope(caller.Scope, method), Key: caller.Key, Body: caller.Body}})
+	if err != nil {
+		return nil, "", err
+	}
+	if ack.Refusal != nil {
+		return nil, "", ack.Refusal
+	}
+	out, err := r.read(ctx, id, false)
+	return out, ack.Token.String(), err
+}
+
+// CancelRun implements the contract.
+func (r *Runs) CancelRun(ctx context.Context, req *fairleadv1.CancelRunRequest) (*fairleadv1.CancelRunResponse, error) {
+	v, token, err := r.act(ctx, "CancelRun", domain.RunID(req.GetRun()), func(cause domain.Cause) run.Command {
+		return run.RequestCancel{Cause: cause, Reason: req.GetReason()}
+	})
+	return &fairleadv1.CancelRunResponse{Run: v, Token: token}, err
+}
+
+// RerunRun implements the contract.
+func (r *Runs) RerunRun(ctx context.Context, req *fairleadv1.RerunRunRequest) (*fairleadv1.RerunRunResponse, error) {
+	mode := req.GetMode()
+	if mode != run.RerunAll && mode != run.RerunFailed {
+		return nil, field("mode", `mode is "all" or "failed".`)
+	}
+	v, token, err := r.act(ctx, "RerunRun", domain.RunID(req.GetRun()), func(cause domain.Cause) run.Command {
+		return run.Rerun{Cause: cause, Mode: mode}
+	})
+	return &fairleadv1.RerunRunResponse{Run: v, Token: token}, err
+}
+
+// RetryJob implements the contract.
+func (r *Runs) RetryJob(ctx context.Context, req *fairleadv1.RetryJobRequest) (*fairleadv1.RetryJobResponse, error) {
+	job := domain.JobID(req.GetJob())
+	id, _, ok := job.Split()
+	if !ok {
+		return nil, domain.Reject(domain.CodeNotFound, "There is no such job.")
+	}
+	v, token, err := r.act(ctx, "RetryJob", id, func(cause domain.Cause) run.Command {
+		return run.Rerun{Cause: cause, Mode: run.RerunJobs, Jobs: []domain.JobID{job}}
+	})
+	return &fairleadv1.RetryJobResponse{Run: v, Token: token}, err
+}
+
+// SettleAttempt implements the contract.
+func (r *Runs) SettleAttempt(ctx context.Context, req *fairleadv1.SettleAttemptRequest) (*fairleadv1.SettleAttemptResponse, error) {
+	att := domain.AttemptID(req.GetAttempt())
+	if att.Run() == "" {
+		return nil, domain.Reject(domain.CodeNotFound, "There is no such attempt.")
+	}
+	v, token, err := r.act(ctx, "SettleAttempt", att.Run(), func(cause domain.Cause) run.Command {
+		return run.Settle{Cause: cause, Attempt: att, Effect: domain.SideEffect(req.GetEffect()), Then: req.GetThen(), Note: req.GetNote()}
+	})
+	return &fairleadv1.SettleAttemptResponse{Run: v, Token: token}, err
+}
+
+// WhyRun implements the contract.
+func (r *Runs) WhyRun(ctx context.Context, req *fairleadv1.WhyRunRequest) (*fairleadv1.WhyRunResponse, error) {
+	tenant, id := r.Caller(ctx).Tenant, domain.RunID(req.GetRun())
+	if _, err := r.row(ctx, tenant, id); err != nil {
+		return nil, err
+	}
+	h, err := r.Engine.Read(ctx, tenant, id.Stream(), true)
+	if err != nil {
+		return nil, err
+	}
+	out, rejection := projection.Why(h.State.(*run.State), h, req.GetJob(), r.Explain)
+	if rejection != nil {
+		return nil, rejection
+	}
+	return &fairleadv1.WhyRunResponse{Explanations: out}, nil
+}
+
+func field(name, message string) error {
+	return &domain.Rejection{Code: domain.CodeInvalidArgument, Message: message, Field: name}
+}
+
+// CreateRun implements the contract.
+func (r *Runs) CreateRun(ctx context.Context, req *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
+	caller := r.Caller(ctx)
+	accepted, err := r.Trigger.Run(ctx, trigger.Request{
+		Tenant: caller.Tenant, Repository: req.GetRepository(), Event: req.GetEvent(), Ref: req.GetRef(),
+		Commit: req.GetCommit(), Workflow: req.GetWorkflow(), Inputs: req.GetInputs(), Title: req.GetTitle(),
+		Captured: req.GetCaptured(), Cause: caller.Cause,
+		Key: &engine.Key{Scope: engine.ClientScope(caller.Scope, "CreateRun"), Key: caller.Key, Body: caller.Body},
+	})
+	if err != nil {
+		return nil, r.refusal(err)
+	}
+	out, err := r.read(ctx, accepted.Run, false)
+	if err != nil {
+		return nil, err
+	}
+	return &fairleadv1.CreateRunResponse{Run: out, Repeat: accepted.Repeat, Token: accepted.Token.String(),
+		Warnings: Diagnostics(accepted.Warnings)}, nil
+}
+
+// refusal gives a trigger's refusal to the caller with everything that helps to do better.
+func (r *Runs) refusal(err error) error {
+	var no *trigger.Refusal
+	if errors.As(err, &no) {
+		return r.Refuse(no.Rejection, Diagnostics(no.Diagnostics), no.Choices)
+	}
+	return err
+}

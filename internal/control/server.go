@@ -1,0 +1,68 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/workflow"
+)
+
+// Server answers ServerService.
+type Server struct {
+	Engine  *engine.Engine
+	Version string
+	Store   string // "sqlite" or "postgres"
+	Started time.Time
+}
+
+var _ fairleadv1connect.ServerServiceHandler = (*Server)(nil)
+
+// GetServer implements the contract.
+func (s *Server) GetServer(context.Context, *fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
+	res := &fairleadv1.GetServerResponse{Version: s.Version, Store: s.Store, Started: projection.Stamp(s.Started)}
+	for _, p := range s.Engine.Status() {
+		out := &fairleadv1.Partition{Partition: string(p.Partition), State: "owned", Epoch: p.Epoch, Position: uint64(p.Position)}
+		if p.Stopped != nil {
+			out.State, out.Problem = "stopped", p.Stopped.Message
+		} else if len(p.Problems) > 0 {
+			out.Problem = strings.Join(p.Problems, "; ")
+		}
+		res.Partitions = append(res.Partitions, out)
+	}
+	return res, nil
+}
+
+// Workflows answers WorkflowService.
+type Workflows struct{}
+
+var _ fairleadv1connect.WorkflowServiceHandler = Workflows{}
+
+// Lint implements the contract. It compiles and creates nothing.
+func (Workflows) Lint(_ context.Context, req *fairleadv1.LintRequest) (*fairleadv1.LintResponse, error) {
+	path := req.GetPath()
+	if path == "" {
+		path = "workflow.yml"
+	}
+	src := workflow.Source{Path: path, Text: []byte(req.GetText())}
+	p, found := workflow.Compile(src, workflow.Inputs{Event: req.GetEvent()}, workflow.DefaultLimits())
+	res := &fairleadv1.LintResponse{Diagnostics: Diagnostics(found)}
+	if p != nil {
+		res.PlanJson = string(p.Encode())
+	}
+	return res, nil
+}
+
+// Diagnostics are findings of the compiler in the API's form.
+func Diagnostics(found []workflow.Diagnostic) []*fairleadv1.Diagnostic {
+	out := make([]*fairleadv1.Diagnostic, 0, len(found))
+	for _, d := range found {
+		out = append(out, &fairleadv1.Diagnostic{Code: string(d.Code), Severity: string(d.Severity), Path: d.Path,
+			Line: int32(d.Pos.Line), Column: int32(d.Pos.Column), Message: d.Message, Hint: d.Hint})
+	}
+	return out
+}

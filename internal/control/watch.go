@@ -1,0 +1,66 @@
+package control
+
+import (
+	"sync"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+)
+
+// Watchers tells whoever looks at a stream that it changed. It carries no content: the
+// looker reads the store, so a missed or doubled wake-up can't show anything wrong.
+type Watchers struct {
+	mu       sync.Mutex
+	watching map[domain.StreamID]map[chan struct{}]bool
+}
+
+// NewWatchers makes an empty hub. Register it as the engine's observer.
+func NewWatchers() *Watchers {
+	return &Watchers{watching: map[domain.StreamID]map[chan struct{}]bool{}}
+}
+
+// Watch gives a channel that gets a token after the stream changed; changes coalesce.
+// Call stop when done.
+func (w *Watchers) Watch(id domain.StreamID) (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watching[id] == nil {
+		w.watching[id] = map[chan struct{}]bool{}
+	}
+	w.watching[id][c] = true
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.watching[id], c)
+		if len(w.watching[id]) == 0 {
+			delete(w.watching, id)
+		}
+	}
+}
+
+// Committed implements engine.Observer.
+func (w *Watchers) Committed(rows []engine.Committed) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.watching) == 0 {
+		return
+	}
+	for i := range rows {
+		for c := range w.watching[rows[i].Stream] {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Loaded implements engine.Observer.
+func (w *Watchers) Loaded(engine.Live) {}
+
+// Ready implements engine.Observer.
+func (w *Watchers) Ready(domain.PartitionID) {}
+
+// Lost implements engine.Observer.
+func (w *Watchers) Lost(domain.PartitionID) {}
