@@ -249,6 +249,12 @@ func (a *agent) do(e any) {
 		a.handle(e.attempt, func(h *supervisor.Handle) { h.Cancel(e.reason, e.grace) })
 	case effKill:
 		a.handle(e.attempt, func(h *supervisor.Handle) { h.Kill() })
+	case effForce:
+		a.handle(e.attempt, func(h *supervisor.Handle) {
+			if err := h.Force(); err != nil {
+				a.c.Logger.Error("a supervisor can't be ended", "attempt", e.attempt, "error", err)
+			}
+		})
 	case effAck:
 		a.handle(e.attempt, func(h *supervisor.Handle) { h.Acknowledge(e.chunks, e.progress) })
 	case effForget:

@@ -28,6 +28,9 @@ const (
 	pollPause = 100 * time.Millisecond
 	// callSlack is how much longer than promised an answer may take.
 	callSlack = 15 * time.Second
+	// forceAfter is the patience with a supervisor beyond the time it needs by itself. It
+	// covers killing everything; a supervisor that takes longer is stopped or stuck.
+	forceAfter = 35 * time.Second
 	// farewellPatience bounds the last exchange of a runner that was told to end.
 	farewellPatience = 2 * time.Second
 	// answerBytesMax bounds an answer of the server: a few manifests.

@@ -49,7 +49,9 @@ type (
 		grace           time.Duration
 	}
 	effKill struct{ attempt string }
-	effAck  struct {
+	// effForce ends a supervisor that does not do what it was asked to.
+	effForce struct{ attempt string }
+	effAck   struct {
 		attempt          string
 		chunks, progress uint64
 	}
@@ -82,7 +84,8 @@ type held struct {
 	slot      int // -1 when it uses none of ours any more
 	observed  string
 	abandonAt instant
-	cancelled bool // the server's request was passed on
+	cancelled bool    // the server's request was passed on
+	forceAt   instant // when patience with its supervisor ends; 0: not before abandonAt
 
 	chunks       []*runnerv1.Chunk // not acknowledged, in order
 	chunkBytes   int
@@ -265,7 +268,7 @@ func (m *machine) free(i int) {
 }
 
 // drop stops answering for an attempt.
-func (m *machine) drop(h *held, why string) {
+func (m *machine) drop(h *held, why string, now instant) {
 	if h.dropped {
 		return
 	}
@@ -273,7 +276,24 @@ func (m *machine) drop(h *held, why string) {
 	h.chunks, h.chunkBytes, h.progress = nil, 0, nil
 	m.note("dropped an attempt", "attempt", h.attempt, "epoch", h.epoch, "reason", why)
 	m.effect(effKill{h.attempt})
+	h.force(now.Add(forceAfter))
 	m.settle(h)
+}
+
+// force sets when a supervisor that has not ended by itself is ended. It never moves
+// back: a second request gives no new patience.
+func (h *held) force(at instant) {
+	if h.forceAt == 0 || at < h.forceAt {
+		h.forceAt = at
+	}
+}
+
+// deadline is when the supervisor must have ended by itself.
+func (h *held) deadline() instant {
+	if h.forceAt != 0 {
+		return min(h.forceAt, h.abandonAt)
+	}
+	return h.abandonAt
 }
 
 // drain stops offering. What is held goes on.

@@ -28,13 +28,13 @@ func (m *machine) answered(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1
 		m.lease(l, sent, now)
 	}
 	for _, r := range resp.GetRenewals() {
-		m.renewal(r, sent)
+		m.renewal(r, sent, now)
 	}
 	for _, x := range resp.GetCancels() {
-		m.cancel(x)
+		m.cancel(x, now)
 	}
 	for _, a := range resp.GetAcks() {
-		m.ack(a)
+		m.ack(a, now)
 	}
 	if after := resp.GetRetryAfterMs(); after > 0 {
 		c.notYet = now.Add(time.Duration(after) * time.Millisecond)
@@ -173,7 +173,7 @@ func (m *machine) abandonAfter(ms int64) time.Duration {
 
 // renewal extends an attempt, counted from when we asked: how long the answer took is
 // not ours to spend.
-func (m *machine) renewal(r *runnerv1.RenewalReply, sent instant) {
+func (m *machine) renewal(r *runnerv1.RenewalReply, sent, now instant) {
 	h := m.held[r.GetAttempt()]
 	if h == nil || h.epoch != r.GetEpoch() || h.dropped {
 		return
@@ -182,7 +182,7 @@ func (m *machine) renewal(r *runnerv1.RenewalReply, sent instant) {
 		// With a result there is nothing left to kill, and only an acknowledgement or a
 		// refusal of it ends our duty.
 		if h.result == nil {
-			m.drop(h, cmp.Or(r.GetCode(), "the lease is not live"))
+			m.drop(h, cmp.Or(r.GetCode(), "the lease is not live"), now)
 		}
 		return
 	}
@@ -195,25 +195,26 @@ func (m *machine) renewal(r *runnerv1.RenewalReply, sent instant) {
 
 // cancel passes a request on. One for an attempt that is not held needs no answer: the
 // renewals already say so.
-func (m *machine) cancel(x *runnerv1.Cancel) {
+func (m *machine) cancel(x *runnerv1.Cancel, now instant) {
 	h := m.held[x.GetAttempt()]
 	if h == nil || h.epoch != x.GetEpoch() || h.cancelled {
 		return
 	}
 	h.cancelled = true
-	grace := cmp.Or(x.GetGraceMs(), m.timing.GetGraceMs(), graceDefault.Milliseconds())
-	m.effect(effCancel{h.attempt, cmp.Or(x.GetReason(), "cancelled"), time.Duration(grace) * time.Millisecond})
+	grace := time.Duration(cmp.Or(x.GetGraceMs(), m.timing.GetGraceMs(), graceDefault.Milliseconds())) * time.Millisecond
+	m.effect(effCancel{h.attempt, cmp.Or(x.GetReason(), "cancelled"), grace})
+	h.force(now.Add(grace + forceAfter))
 	m.offered = false // makes the next exchange immediate, and that says that we know
 }
 
 // ack forgets what the server has.
-func (m *machine) ack(a *runnerv1.Ack) {
+func (m *machine) ack(a *runnerv1.Ack, now instant) {
 	h := m.held[a.GetAttempt()]
 	if h == nil || h.epoch != a.GetEpoch() {
 		return
 	}
 	if a.GetRefused() != "" {
-		m.drop(h, a.GetRefused()+": "+a.GetMessage())
+		m.drop(h, a.GetRefused()+": "+a.GetMessage(), now)
 		return
 	}
 	news := false

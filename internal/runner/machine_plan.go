@@ -20,6 +20,18 @@ func (m *machine) plan(now instant) (next instant) {
 		if h.resendAt != 0 {
 			next = min(next, h.resendAt)
 		}
+		if h.gone || h.result != nil {
+			return
+		}
+		if at := h.deadline(); now < at {
+			next = min(next, at)
+		} else {
+			m.note("the supervisor of an attempt did not end in time", "attempt", h.attempt)
+			m.effect(effForce{h.attempt})
+			h.forceAt = now.Add(forceAfter)
+			h.abandonAt = max(h.abandonAt, h.forceAt)
+			next = min(next, h.forceAt)
+		}
 	})
 	due := [kinds]instant{m.pollDue(now), m.uploadDue(now), m.beatDue(now)}
 	for _, k := range []kind{beat, upload, poll} {

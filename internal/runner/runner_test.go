@@ -21,6 +21,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/isolate"
 	"github.com/fairlead-ci/fairlead/internal/isolate/choose"
 	"github.com/fairlead-ci/fairlead/internal/isolate/inside"
+	"github.com/fairlead-ci/fairlead/internal/runner/supervisor"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
@@ -54,7 +55,7 @@ func testConfig(server, data, isolation string, ready func(Ready)) Config {
 }
 
 // startRunner runs a runner in this process until the test ends or stop is called.
-func startRunner(t *testing.T, p *peer, data, isolation string) (stop func()) {
+func startRunner(t testing.TB, p *peer, data, isolation string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
@@ -141,7 +142,7 @@ func TestAJobFromLeaseToResult(t *testing.T) {
 			startRunner(t, p, data, isolation)
 			m := p.order(plan.Step{Uses: plan.UsesCheckout, Name: "checkout"},
 				plan.Step{Script: `cat greeting; git rev-parse HEAD; git rev-parse --abbrev-ref HEAD; git status --porcelain; git log --oneline | wc -l
-grep -rl '` + tokenPattern + `' . "$HOME" "$RUNNER_TEMP" $(dirname "$GITHUB_ENV") 2>/dev/null; env | grep -c '` + tokenPattern + `' || true`})
+grep -rl '` + tokenPattern + `' . "$HOME" "$RUNNER_TEMP" $(dirname "$GITHUB_ENV") 2>/dev/null || true; env | grep -c '` + tokenPattern + `' || true`})
 			m.Source.Commit = commit
 			r := p.result(p.start(m))
 			wantResult(t, p, r, domain.OutcomeSuccess, "")
@@ -374,6 +375,45 @@ func TestASupervisorThatIsKilledLeavesNothingButAReport(t *testing.T) {
 	}
 }
 
+func TestASupervisorThatIsStuckCanBeEnded(t *testing.T) {
+	p := newPeer(t)
+	data := t.TempDir()
+	startRunner(t, p, data, isolate.Process)
+	a := p.start(p.order(plan.Step{Script: "echo up; sleep 300"}))
+	p.logged(a, "up\n")
+	pid := supervisorOf(t, a)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	h, err := supervisor.Adopt(supervisor.Folder(filepath.Join(data, "attempts", a)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Force(); err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, p, p.result(a), domain.OutcomeFailure, domain.FailurePlatform)
+	empty(t, data, a)
+}
+
+func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
+	data := t.TempDir()
+	if err := unix.Mount("tmpfs", data, "tmpfs", 0, "size=6m"); err != nil {
+		t.Fatalf("this test needs a small disk, and so the right to mount one (run it as root): %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(data, unix.MNT_DETACH) })
+	p := newPeer(t)
+	startRunner(t, p, data, isolate.Process)
+	a := p.start(p.order(plan.Step{Script: "echo begin; dd if=/dev/zero of=fill bs=64k 2>/dev/null || :; seq 1 1000000; sleep 300"}))
+	r := p.result(a)
+	wantResult(t, p, r, domain.OutcomeFailure, domain.FailurePlatform)
+	if !strings.Contains(r.GetMessage(), "disk is full") || !strings.HasPrefix(p.log(a), "begin\n") {
+		t.Errorf("message %q", r.GetMessage())
+	}
+	empty(t, data, a)
+	wantResult(t, p, p.result(p.start(p.order(plan.Step{Script: "dd if=/dev/zero of=fill bs=64k count=10"}))), domain.OutcomeSuccess, "")
+}
+
 func supervisorOf(t *testing.T, attempt string) int {
 	t.Helper()
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -476,5 +516,24 @@ func TestAcknowledgementsMayBeLate(t *testing.T) {
 	wantResult(t, p, r, domain.OutcomeSuccess, "")
 	if got := len(p.log(a)); got != 3_000_001 {
 		t.Errorf("log of %d bytes", got)
+	}
+}
+
+// BenchmarkNoOpJob is one job whose only step does nothing, from the server's grant to
+// the server's having its result and log.
+func BenchmarkNoOpJob(b *testing.B) {
+	for _, isolation := range []string{isolate.Process, isolate.OCI} {
+		b.Run(isolation, func(b *testing.B) {
+			p := newPeer(b)
+			startRunner(b, p, b.TempDir(), isolation)
+			best := time.Hour
+			for b.Loop() {
+				m := p.order(plan.Step{Script: "true"})
+				begun := time.Now()
+				p.result(p.start(m))
+				best = min(best, time.Since(begun))
+			}
+			b.ReportMetric(float64(best.Microseconds())/1000, "best-ms")
+		})
 	}
 }

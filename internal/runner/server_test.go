@@ -36,7 +36,7 @@ const (
 // peer is the server's side of the protocol: it checks what a runner may do, grants
 // leases for what tests queue, and keeps what it is told.
 type peer struct {
-	t       *testing.T
+	t       testing.TB
 	addr    string
 	runner  string
 	public  ed25519.PublicKey
@@ -75,7 +75,7 @@ type told struct {
 	declined string
 }
 
-func newPeer(t *testing.T) *peer {
+func newPeer(t testing.TB) *peer {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -56,7 +55,7 @@ func (d *Driver) Probe(ctx context.Context) (isolate.Report, error) {
 	}
 	var against []string
 	for _, name := range runtimes {
-		path, err := exec.LookPath(name)
+		path, err := find(name)
 		if err != nil {
 			against = append(against, name+" is not installed")
 			continue

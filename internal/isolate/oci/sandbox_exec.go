@@ -35,6 +35,9 @@ type sandbox struct {
 	removed bool
 }
 
+// find looks for a runtime in the runner's own PATH.
+func find(name string) (string, error) { return exec.LookPath(name) }
+
 // Prepare implements isolate.Driver.
 func (d *Driver) Prepare(ctx context.Context, spec isolate.Spec) (_ isolate.Sandbox, err error) {
 	runtime, err := d.runtime(spec)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Kind says what a frame holds.
@@ -38,15 +39,20 @@ const (
 	lengthAt   = 4
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made at first use: processes that read no spool don't wait for it.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
+
+func checksum(head, payload []byte) uint32 {
+	table := castagnoli()
+	return crc32.Update(crc32.Checksum(head[:crcAt], table), table, payload)
+}
 
 func appendFrame(dst []byte, f Frame) []byte {
 	var head [headBytes]byte
 	head[0], head[1] = magic, byte(f.Kind)
 	binary.BigEndian.PutUint32(head[lengthAt:], uint32(len(f.Payload)))
 	binary.BigEndian.PutUint64(head[sequenceAt:], f.Sequence)
-	sum := crc32.Update(crc32.Checksum(head[:crcAt], castagnoli), castagnoli, f.Payload)
-	binary.BigEndian.PutUint32(head[crcAt:], sum)
+	binary.BigEndian.PutUint32(head[crcAt:], checksum(head[:], f.Payload))
 	dst = append(dst, head[:]...)
 	return append(dst, f.Payload...)
 }
@@ -71,7 +77,7 @@ func parseHeader(head []byte) (header, bool) {
 }
 
 func (h header) matches(head, payload []byte) bool {
-	return crc32.Update(crc32.Checksum(head[:crcAt], castagnoli), castagnoli, payload) == h.sum
+	return checksum(head, payload) == h.sum
 }
 
 // Segments are named by number, so their names sort as they were written.

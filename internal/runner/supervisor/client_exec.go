@@ -175,6 +175,31 @@ func (h *Handle) Cancel(reason string, grace time.Duration) {
 // Kill ends the job at once, without a result: the lease is lost.
 func (h *Handle) Kill() { h.send(control{Op: opKill}) }
 
+// Force ends the supervisor's process, whatever state it is in. What it leaves is for
+// Bury, once Gone is closed.
+func (h *Handle) Force() error {
+	state, err := h.folder.Load()
+	if err != nil {
+		return err
+	}
+	// The descriptor is taken before the check: after it, no other process can be meant.
+	fd, err := unix.PidfdOpen(state.Pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end supervisor of %s: %w", state.Attempt, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if state.Boot != BootID() || bornAt(state.Pid) != state.Born {
+		return nil // its number belongs to somebody else now
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("end supervisor of %s: %w", state.Attempt, err)
+	}
+	return nil
+}
+
 // Acknowledge says what of the spool the server has taken.
 func (h *Handle) Acknowledge(chunks, progress uint64) {
 	h.send(control{Op: opAck, Chunks: chunks, Progress: progress})

@@ -108,6 +108,7 @@ func begin(order Order, drivers []isolate.Driver) (*supervisor, error) {
 	s.state = State{
 		Attempt: m.Attempt, Epoch: m.Epoch, Slot: m.Slot, Driver: order.Driver, Sandbox: order.Sandbox,
 		Effectful: m.Effectful, Boot: BootID(), AbandonAt: order.AbandonAt,
+		Pid: os.Getpid(), Born: bornAt(os.Getpid()),
 	}
 	for _, step := range m.Steps {
 		s.state.Steps = append(s.state.Steps, step.Name)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ type State struct {
 	// Boot identifies the boot of the machine that AbandonAt belongs to.
 	Boot      string  `json:"boot"`
 	AbandonAt Instant `json:"abandon_at"`
+	// Pid and Born identify the supervisor's process; Born is its start time in ticks.
+	Pid  int    `json:"pid"`
+	Born string `json:"born"`
 	// Started is set before the first step of the author's runs: from then on a death
 	// without result leaves side effects unknown.
 	Started bool `json:"started"`
@@ -117,6 +121,21 @@ func (f Folder) save(s State) error {
 		return fmt.Errorf("save attempt state: %w", err)
 	}
 	return nil
+}
+
+// bornAt is when a process started, in ticks since boot: with its id it names the
+// process for good.
+func bornAt(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	const startTime = 19 // counted from after the parenthesis that ends the name
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= startTime {
+		return ""
+	}
+	return fields[startTime]
 }
 
 // BootID names the current boot of the machine.
