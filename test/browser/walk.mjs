@@ -19,7 +19,7 @@ let failed = 0;
 let done = 0;
 
 async function promise(says, act, options = {}) {
-  if (only && !says.includes(only)) return;
+  if (only && !new RegExp(only).test(says)) return;
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(15000);

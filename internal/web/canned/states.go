@@ -393,7 +393,7 @@ func (w *World) Play() {
 	if run == nil {
 		return
 	}
-	w.Grow(attempt, 3, 400)
+	w.Grow(attempt, 3, 4000)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	job := run.GetJobs()[0]
