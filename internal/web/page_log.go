@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -148,7 +149,7 @@ func (p *Pages) showLog(w http.ResponseWriter, r *http.Request, run, job, attemp
 		Live:  liveAddress(answer.GetRun())}
 	if shown != nil {
 		view.Log = p.readWindow(r.Context(), shown, askOf(r))
-		view.Steps = stepViewsOf(shown, view.Log, p.cfg.Now())
+		view.Steps = stepViewsOf(message, shown, view.Log, p.cfg.Now())
 	}
 	p.render(w, r, http.StatusOK, logPage(p.frame(r.Context(), pg), view))
 }
@@ -185,9 +186,19 @@ func logViewOf(run *fairleadv1.Run, job *fairleadv1.Job, shown *fairleadv1.Attem
 	return v
 }
 
-func stepViewsOf(a *fairleadv1.Attempt, log logWindow, now time.Time) []stepView {
+// stepViewsOf lists every step of the plan: those that an attempt reported as they went,
+// and those it did not come to. What the runner itself printed stands first.
+func stepViewsOf(job *fairleadv1.Job, a *fairleadv1.Attempt, log logWindow, now time.Time) []stepView {
 	var out []stepView
+	known := map[int32]bool{}
+	for _, place := range log.steps {
+		if place.GetStep() < 0 && place.GetLines() > 0 {
+			out = append(out, stepView{Index: place.GetStep(), Name: "The runner itself",
+				Status: status{"queued", "output", "wait"}}.at(place, log.Base))
+		}
+	}
 	for _, s := range a.GetSteps() {
+		known[s.GetIndex()] = true
 		v := stepView{Index: s.GetIndex(), Name: s.GetName(), Message: s.GetMessage(),
 			Took: stretchOf(s.GetStarted(), s.GetFinished(), now), Status: statusOfStep(a, s)}
 		if s.GetExitCode() != 0 {
@@ -198,14 +209,30 @@ func stepViewsOf(a *fairleadv1.Attempt, log logWindow, now time.Time) []stepView
 		}
 		for _, place := range log.steps {
 			if place.GetStep() == s.GetIndex() && place.GetLines() > 0 {
-				v.FirstLine = place.GetFirstLine() + 1
-				v.Lines = count(place.GetLines()) + " lines"
-				v.Href = fmt.Sprintf("%s?line=%d#L%d", log.Base, v.FirstLine, v.FirstLine)
+				v = v.at(place, log.Base)
 			}
 		}
 		out = append(out, v)
 	}
+	for i, name := range job.GetSteps() {
+		if !known[int32(i)] {
+			look := statusOf("waiting")
+			if a.GetOutcome() != "" {
+				look = status{"skipped", "did not start", "off"}
+			}
+			out = append(out, stepView{Index: int32(i), Name: orElse(name, fmt.Sprintf("step %d", i+1)), Status: look})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stepView) int { return cmp.Compare(a.Index, b.Index) })
 	return out
+}
+
+// at says where the lines of a step are.
+func (v stepView) at(place *fairleadv1.StepRange, base string) stepView {
+	v.FirstLine = place.GetFirstLine() + 1
+	v.Lines = count(place.GetLines()) + " lines"
+	v.Href = fmt.Sprintf("%s?line=%d#L%d", base, v.FirstLine, v.FirstLine)
+	return v
 }
 
 func statusOfStep(a *fairleadv1.Attempt, s *fairleadv1.Step) status {

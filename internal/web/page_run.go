@@ -308,9 +308,12 @@ func attemptViewOf(job *fairleadv1.Job, a *fairleadv1.Attempt, newest bool, now 
 		Status: statusOfAttempt(a), Facts: attemptFacts(a, now), Uncertain: a.GetUncertain(),
 		Runner: orElse(a.GetRunnerName(), a.GetRunner()),
 		Took:   stretchOf(a.GetStarted(), a.GetConcluded(), now), NextStep: a.GetNextStep(),
-		Message: a.GetMessage(), Old: !newest, Abandon: momentOf(a.GetAbandonBy(), now),
+		Old: !newest, Abandon: momentOf(a.GetAbandonBy(), now),
 	}
-	if log := a.GetLog(); log != nil {
+	if a.GetMessage() != job.GetReason() { // said once is enough
+		v.Message = a.GetMessage()
+	}
+	if log := a.GetLog(); log.GetSealed() || log.GetLines() > 0 {
 		v.LogSize = count(log.GetLines()) + " lines, " + bytesText(log.GetBytes())
 	}
 	if n := a.GetRefused(); n > 0 {

@@ -66,7 +66,8 @@ func (p *Pages) showRunners(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	pg := page{Title: "Runners", Section: "runners", Source: "internal/web/page_runners.templ", Poll: true}
-	view := runnersViewOf(presentable(pools).GetPools(), presentable(runners).GetRunners(), presentable(server), p.cfg.Now())
+	view := runnersViewOf(presentable(pools).GetPools(), presentable(runners).GetRunners(), presentable(server),
+		p.cfg.Now())
 	p.render(w, r, http.StatusOK, runnersPage(p.frame(r.Context(), pg), view))
 }
 

@@ -175,9 +175,11 @@ func TestExplain(t *testing.T) {
 		code   string
 		says   string
 	}{
-		{fmt.Errorf("cancel run: %w", domain.Reject(domain.CodeRunConcluded, "It is over.")), 409, "run_concluded", "It is over."},
+		{fmt.Errorf("cancel run: %w", domain.Reject(domain.CodeRunConcluded, "It is over.")),
+			409, "run_concluded", "It is over."},
 		{connect.NewError(connect.CodeNotFound, "No such run."), 404, "not_found", "No such run."},
-		{connect.NewError(connect.CodeInvalidArgument, "Name one.").WithDetail(detail), 422, "workflow_ambiguous", "Name one."},
+		{connect.NewError(connect.CodeInvalidArgument, "Name one.").WithDetail(detail),
+			422, "workflow_ambiguous", "Name one."},
 		{connect.NewError(connect.CodeInternal, "password is hunter2"), 500, "internal", "request id"},
 		{errors.New("dial 10.0.0.1: refused"), 500, "internal", "request id"},
 		{fmt.Errorf("append: %w", domain.ErrRetry), 503, "unavailable", "try again"},

@@ -49,7 +49,8 @@ type barView struct {
 // segmentWords names the kinds of a stretch of time, in the order of the legend.
 var segmentWords = []legendView{
 	{"needs", "waiting for needs"}, {"held", "held"}, {"no_runner", "no runner"}, {"backoff", "retry back-off"},
-	{"preparing", "preparing"}, {"running", "running, then in the colour of its outcome"}, {"finishing", "finishing"}, {"uncertain", "uncertain"},
+	{"preparing", "preparing"}, {"running", "running, then in the colour of its outcome"},
+	{"finishing", "finishing"}, {"uncertain", "uncertain"},
 }
 
 const (

@@ -2,11 +2,11 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
@@ -58,7 +58,7 @@ func New(cfg Config) (*Pages, error) {
 		cfg.Now = time.Now
 	}
 	if cfg.NewKey == nil {
-		cfg.NewKey = func() string { return "page-" + rand.Text() }
+		cfg.NewKey = func() string { return "page-" + uuid.NewString() }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -63,7 +63,8 @@ type jobBuilder struct {
 func (b *builder) addJob(key string, needs ...string) *jobBuilder {
 	index := len(b.run.GetJobs())
 	job := &fairleadv1.Job{Id: string(domain.RunID(b.run.GetRun()).Job(index)), Index: int32(index), Key: key, Name: key,
-		Needs: needs, State: "waiting", RunsOn: []string{"linux"}, Round: 1, Steps: []string{"checkout", "build", "test"}}
+		Needs: needs, State: "waiting", RunsOn: []string{"linux"}, Round: 1,
+		Steps: []string{"Check out c7f2a91b", "go build ./...", "go test ./..."}}
 	b.run.Jobs = append(b.run.Jobs, job)
 	return &jobBuilder{b, job}
 }

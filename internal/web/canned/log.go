@@ -156,7 +156,8 @@ func testLog(start time.Time, failed bool) Log {
 	test = append(test, "progress  10%\rprogress  60%\rprogress 100%", "::warning::cart_test.go uses a deprecated clock")
 	if failed {
 		test = append(test, "--- "+red+"FAIL"+reset+": TestRounding (0.02s)",
-			"    price_test.go:41: got 0.125, want 0.12", "::error file=price_test.go,line=41::TestRounding: got 0.125, want 0.12",
+			"    price_test.go:41: got 0.125, want 0.12",
+			"::error file=price_test.go,line=41::TestRounding: got 0.125, want 0.12",
 			red+"FAIL"+reset+"\tshop/price\t0.031s", "mark gap:lost_by_runner", "exit status 1")
 	} else {
 		test = append(test, green+"PASS"+reset)

@@ -48,7 +48,8 @@ func waiting(w *World, shown show) {
 
 	b = w.build(73*time.Second, "Train the price model")
 	b.state("queued", "Job train waits for a runner with gpu: 3 jobs are ahead of it.")
-	j := b.addJob("train").is("ready", "It waits for a runner with gpu: 3 jobs are ahead of it.", "a runner with gpu and a free slot")
+	j := b.addJob("train").is("ready", "It waits for a runner with gpu: 3 jobs are ahead of it.",
+		"a runner with gpu and a free slot")
 	j.job.RunsOn = []string{"linux", "gpu"}
 	j.segment("no_runner", 0.2, 0, "no runner with gpu has a free slot")
 	b.say(0.2, "wait", "JobReady", "Job train is ready; no runner with gpu has a free slot.")
@@ -191,7 +192,8 @@ func finished(w *World, shown show) {
 
 	b = w.build(28*time.Hour, "Mistype a key")
 	b.run.Diagnostics = []string{
-		".fairlead/workflows/ci.yaml:7:5: error: unknown key \"stepz\" [unknown_key]\n      stepz:\n      ^~~~~\ndid you mean steps?",
+		".fairlead/workflows/ci.yaml:7:5: error: unknown key \"stepz\" [unknown_key]\n" +
+			"      stepz:\n      ^~~~~\ndid you mean steps?",
 		".fairlead/workflows/ci.yaml:12:12: error: job package needs tset, which is not a job [unknown_need]",
 	}
 	b.conclude(0.1, "invalid", "The workflow can't be executed: 2 errors.")

@@ -231,7 +231,8 @@ func (w *World) openRound(run *fairleadv1.Run, mode string, chosen func(*fairlea
 	for _, job := range run.GetJobs() {
 		if chosen(job) {
 			job.State, job.Outcome, job.Concluded, job.Round = "ready", "", "", number
-			job.Reason, job.EndsBy = "It waits for a runner with "+strings.Join(job.GetRunsOn(), " ")+".", "a runner with a free slot"
+			job.Reason = "It waits for a runner with " + strings.Join(job.GetRunsOn(), " ") + "."
+			job.EndsBy = "a runner with a free slot"
 			job.Segments = append(job.Segments, &fairleadv1.Segment{Kind: "no_runner", From: w.stamp()})
 		}
 	}
