@@ -88,9 +88,9 @@ func (l *Logs) ReadLines(ctx context.Context, req *fairleadv1.ReadLinesRequest) 
 		return nil, field("count", fmt.Sprintf("count is 1 to %d.", linesMax))
 	}
 	if from < 0 {
-		from = totals.Lines + from + 1
+		from = max(totals.Lines+from, 0)
 	}
-	lines, err := log.Lines(ctx, max(from, 1), count)
+	lines, err := log.Lines(ctx, from+1, count) // the gateway counts from 1, the contract from 0
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +99,14 @@ func (l *Logs) ReadLines(ctx context.Context, req *fairleadv1.ReadLinesRequest) 
 		res.Lines = append(res.Lines, line(&lines[i]))
 	}
 	for _, s := range totals.Steps {
-		res.Steps = append(res.Steps, &fairleadv1.StepRange{Step: stepIndex(s.Step), FirstLine: s.FirstLine,
+		res.Steps = append(res.Steps, &fairleadv1.StepRange{Step: stepIndex(s.Step), FirstLine: s.FirstLine - 1,
 			Lines: s.LastLine - s.FirstLine + 1, Bytes: s.Bytes})
 	}
 	return res, nil
 }
 
 func line(l *logs.Line) *fairleadv1.Line {
-	return &fairleadv1.Line{Number: l.Number, Offset: l.Offset, Step: stepIndex(l.Step), Stream: streamName(l.Stream),
+	return &fairleadv1.Line{Number: l.Number - 1, Offset: l.Offset, Step: stepIndex(l.Step), Stream: streamName(l.Stream),
 		At: projection.Stamp(l.At), Text: strings.ToValidUTF8(string(l.Text), "\uFFFD"), Mark: l.Mark, Bytes: l.Bytes}
 }
 
@@ -144,13 +144,16 @@ func (l *Logs) SearchLog(ctx context.Context, req *fairleadv1.SearchLogRequest) 
 	if n := len(req.GetText()); n == 0 || n > 1000 {
 		return nil, field("text", "text is 1 to 1000 bytes.")
 	}
-	found, err := log.Search(ctx, []byte(req.GetText()), max(req.GetFrom(), 1), limit)
+	found, err := log.Search(ctx, []byte(req.GetText()), max(req.GetFrom(), 0)+1, limit)
 	if err != nil {
 		return nil, err
 	}
-	res := &fairleadv1.SearchLogResponse{Lines: found}
+	res := &fairleadv1.SearchLogResponse{}
+	for _, n := range found {
+		res.Lines = append(res.Lines, n-1)
+	}
 	if len(found) == limit {
-		res.Next = found[limit-1] + 1
+		res.Next = found[limit-1]
 	}
 	return res, nil
 }

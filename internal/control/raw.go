@@ -3,25 +3,22 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 )
 
-// RawLog reads a log's bytes as they were at one moment, from any place in them.
+// RawLog is a log's bytes, or one step's, as they were at one moment.
 type RawLog struct {
-	ctx    context.Context
 	log    *logs.Log
 	step   int64 // negative: all of them
-	size   int64
-	sealed bool
-	at     int64
-	pipe   *io.PipeReader
+	Size   int64
+	Sealed bool
 }
 
-// OpenRaw opens an attempt's log, or one step of it, for whoever may read it.
+// OpenRaw opens an attempt's log, or one step of it (step not negative), for whoever may
+// read it.
 func (l *Logs) OpenRaw(ctx context.Context, attempt domain.AttemptID, step int64) (*RawLog, error) {
 	log, err := l.open(ctx, string(attempt))
 	if err != nil {
@@ -31,88 +28,43 @@ func (l *Logs) OpenRaw(ctx context.Context, attempt domain.AttemptID, step int64
 	if err != nil {
 		return nil, err
 	}
-	r := &RawLog{ctx: ctx, log: log, step: step, size: totals.Bytes, sealed: totals.Sealed}
+	r := &RawLog{log: log, step: step, Size: totals.Bytes, Sealed: totals.Sealed}
 	if step >= 0 {
-		r.size = 0
+		r.Size = 0
 		for _, s := range totals.Steps {
 			if int64(s.Step) == step {
-				r.size = s.Bytes
+				r.Size = s.Bytes
 			}
 		}
 	}
 	return r, nil
 }
 
-// Size is how many bytes there are.
-func (r *RawLog) Size() int64 { return r.size }
-
-// Sealed says that no more will come.
-func (r *RawLog) Sealed() bool { return r.sealed }
-
-// Seek implements io.Seeker.
-func (r *RawLog) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += r.at
-	case io.SeekEnd:
-		offset += r.size
+// Write writes length bytes from an offset.
+//
+// Preconditions: both lie within Size.
+func (r *RawLog) Write(ctx context.Context, w io.Writer, offset, length int64) error {
+	if r.step < 0 {
+		_, err := r.log.Raw(ctx, w, offset, length)
+		return err
 	}
-	if offset < 0 {
-		return 0, errors.New("seek before the first byte")
-	}
-	if offset != r.at {
-		r.stop()
-		r.at = offset
-	}
-	return offset, nil
-}
-
-// Read implements io.Reader. The log is walked once, block by block, behind a pipe.
-func (r *RawLog) Read(p []byte) (int, error) {
-	if r.at >= r.size {
-		return 0, io.EOF
-	}
-	if r.pipe == nil {
-		r.start()
-	}
-	if left := r.size - r.at; int64(len(p)) > left {
-		p = p[:left]
-	}
-	n, err := r.pipe.Read(p)
-	r.at += int64(n)
-	return n, err
-}
-
-func (r *RawLog) start() {
-	in, out := io.Pipe()
-	r.pipe = in
-	go func() {
-		var err error
-		if r.step < 0 {
-			_, err = r.log.Raw(r.ctx, out, r.at, r.size-r.at)
-		} else {
-			skip := &skipWriter{skip: r.at, send: func(data []byte, _ int64) error {
-				_, err := out.Write(data)
-				return err
-			}}
-			_, err = r.log.RawStep(r.ctx, skip, uint32(r.step))
+	left := length
+	skip := &skipWriter{skip: offset, send: func(data []byte, _ int64) error {
+		n := min(int64(len(data)), left)
+		left -= n
+		if _, err := w.Write(data[:n]); err != nil {
+			return err
 		}
-		if err != nil {
-			err = fmt.Errorf("read raw log: %w", err)
+		if left == 0 {
+			return errEnough
 		}
-		_ = out.CloseWithError(err) // a reader that stopped needs no reason
-	}()
-}
-
-func (r *RawLog) stop() {
-	if r.pipe != nil {
-		_ = r.pipe.Close()
-		r.pipe = nil
+		return nil
+	}}
+	if _, err := r.log.RawStep(ctx, skip, uint32(r.step)); err != nil && !errors.Is(err, errEnough) {
+		return err
 	}
-}
-
-// Close implements io.Closer.
-func (r *RawLog) Close() error {
-	r.stop()
 	return nil
 }
+
+// errEnough ends a walk through a log early.
+var errEnough = errors.New("all that was asked for is written")

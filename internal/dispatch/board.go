@@ -76,6 +76,7 @@ type agent struct {
 	polling  bool
 	draining bool
 	open     []domain.SlotToken
+	sequence uint64 // of the exchange that open came with
 }
 
 // poolView is a pool as the board knows it.
@@ -160,20 +161,25 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID) {
 	}
 }
 
-// heard notes that a runner spoke, and what it offers. Offers are taken from polls only:
-// a slot is lent only while somebody waits to be told.
-func (b *board) heard(id domain.RunnerID, polling, draining bool, offers []domain.SlotToken, now time.Time) {
+// heard notes that a runner spoke, and what it offers. An exchange beside a waiting poll
+// may open slots too (a job has just ended); an older one that arrives late may not.
+// Slots are lent only while a poll waits to be told.
+func (b *board) heard(id domain.RunnerID, sequence uint64, polling, draining bool, offers []domain.SlotToken, now time.Time) {
 	a := b.agents[id]
 	if a == nil {
 		return
 	}
 	a.lastSeen, a.draining = now, draining
 	if polling {
-		a.polling, a.open = !draining, offers
-		if len(offers) > a.Capacity {
-			a.open = offers[:a.Capacity]
-		}
+		a.polling = !draining
+	} else if len(offers) == 0 || sequence <= a.sequence {
+		return
 	}
+	a.sequence = sequence
+	if len(offers) > a.Capacity {
+		offers = offers[:a.Capacity]
+	}
+	a.open = offers
 }
 
 // left notes that a runner's poll has ended.

@@ -17,6 +17,14 @@ type Logs interface {
 	Append(ctx context.Context, chunks []logs.Chunk) ([]logs.Ack, error)
 }
 
+// A confused runner must not fill a run's history: the first refusals of an attempt are
+// recorded one by one, further ones in batches.
+const (
+	refusalsSingle  = 10
+	refusalsBatch   = 100
+	refusalsTracked = 10_000 // attempts whose refusals are counted; above it counting begins anew
+)
+
 // uploadChunks hands the chunks of current leases to the gateway and acknowledges what is
 // durable. A gateway that is away is no refusal: the runner keeps its chunks.
 func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1.Chunk, acks *acks) {
@@ -117,8 +125,22 @@ func (d *Dispatcher) permit(ctx context.Context, who agent, att domain.AttemptID
 
 // refuseAccess leaves evidence of a refused caller in the run's history.
 func (d *Dispatcher) refuseAccess(ctx context.Context, at place, att domain.AttemptID, epoch uint64, what, message string) {
+	d.mu.Lock()
+	if len(d.refusals) > refusalsTracked {
+		clear(d.refusals)
+	}
+	d.refusals[att]++
+	n := d.refusals[att]
+	d.mu.Unlock()
+	count := uint64(1)
+	if n > refusalsSingle {
+		if n%refusalsBatch != 0 {
+			return // counted here, recorded with the batch
+		}
+		count = refusalsBatch
+	}
 	_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition, Stream: streamOf(att),
-		Command: run.RefuseAccess{Cause: internal("dispatch"), Attempt: att, Epoch: epoch, What: what, Message: message}})
+		Command: run.RefuseAccess{Cause: internal("dispatch"), Attempt: att, Epoch: epoch, What: what, Message: message, Count: count}})
 	if err != nil {
 		d.cfg.Log.Warn("refusal could not be recorded", "attempt", att, "what", what, "error", err)
 	}

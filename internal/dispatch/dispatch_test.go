@@ -437,3 +437,21 @@ func TestAJobThatNobodyCanTakeSaysWhy(t *testing.T) {
 		}
 	})
 }
+
+func TestASlotThatOpensBesideAWaitingPollIsUsedAtOnce(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		y.request(home, 1, 2, nil)
+		l := h.poll().GetLeases()[0]
+		got := make(chan *runnerv1.ExchangeResponse, 1)
+		go func() { got <- h.poll(l) }() // offers nothing: its slot is taken
+		synctest.Wait()
+		h.exchange(result(l, "success", "r"))
+		begin := time.Now()
+		h.exchange(&runnerv1.ExchangeRequest{Sequence: 99, Offers: []string{h.runner + "/0/99"}})
+		res := <-got
+		if time.Since(begin) > 0 || len(res.GetLeases()) != 1 {
+			t.Fatalf("after %v: %v", time.Since(begin), res.GetLeases())
+		}
+	})
+}

@@ -73,8 +73,10 @@ type Dispatcher struct {
 	polls   map[domain.RunnerID]chan struct{} // closed to wake a waiting poll
 	swept   map[domain.StreamID]bool
 	repairs uint64
-	kick    chan struct{} // something changed: place again
-	stopped chan struct{}
+	// refusals counts refused callers per attempt; see refuseAccess.
+	refusals map[domain.AttemptID]int
+	kick     chan struct{} // something changed: place again
+	stopped  chan struct{}
 }
 
 // New makes a dispatcher. Register it as the engine's observer, then Start it.
@@ -83,7 +85,7 @@ func New(cfg Config) *Dispatcher {
 		cfg.Placed = func(time.Duration, domain.Class) {}
 	}
 	return &Dispatcher{cfg: cfg, board: newBoard(cfg.Timing), polls: map[domain.RunnerID]chan struct{}{},
-		swept: map[domain.StreamID]bool{}, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+		swept: map[domain.StreamID]bool{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 func (d *Dispatcher) now() time.Time {

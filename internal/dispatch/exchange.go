@@ -57,9 +57,9 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 			offers = append(offers, domain.SlotToken(o))
 		}
 	}
-	d.board.heard(who.Runner.Runner, polling, req.GetDraining(), offers, d.now())
+	d.board.heard(who.Runner.Runner, req.GetSequence(), polling, req.GetDraining(), offers, d.now())
 	d.known(who, req)
-	if polling {
+	if polling || len(offers) > 0 {
 		d.changed()
 	}
 	d.mu.Unlock()

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/blob/file"
+	"github.com/fairlead-ci/fairlead/internal/cli"
+	"github.com/fairlead-ci/fairlead/internal/control"
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/credential"
+	"github.com/fairlead-ci/fairlead/internal/dispatch"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
+	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/scm/git"
+	"github.com/fairlead-ci/fairlead/internal/store"
+	"github.com/fairlead-ci/fairlead/internal/store/postgres"
+	"github.com/fairlead-ci/fairlead/internal/store/sqlite"
+	"github.com/fairlead-ci/fairlead/internal/telemetry"
+	"github.com/fairlead-ci/fairlead/internal/trigger"
+)
+
+const (
+	homePartition = domain.PartitionID("main-0")
+	defaultPool   = domain.PoolID("default")
+
+	leaseDefault   = 45 * time.Second
+	pollDefault    = 45 * time.Second
+	branchesPolled = 30 * time.Second
+	graceDefault   = 10 * time.Second
+	tokenLife      = 10 * time.Minute // of the token for the runner in this process
+	// keysKept is how long the reply to a client's idempotency key is kept.
+	keysKept = 30 * 24 * time.Hour
+)
+
+// server is everything that one process serves, from the data folder up.
+type server struct {
+	o       cli.ServeOptions
+	log     *slog.Logger
+	clock   *engine.Clock
+	started time.Time
+
+	store   store.Store
+	blobs   blob.Store
+	engine  *engine.Engine
+	logs    *logs.Gateway
+	mirrors *git.Mirrors
+	gate    *credential.Gate
+	signer  *credential.Signer
+	metrics *telemetry.Metrics
+	traces  *telemetry.Traces
+
+	trigger  *trigger.Triggers
+	dispatch *dispatch.Dispatcher
+	watch    *control.Watchers
+	broken   chan error // the store can't be trusted any more
+	url      string
+	closers  []func()
+}
+
+// openServer opens what is stored. On an error everything opened so far is closed again.
+func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) {
+	log, err := telemetry.NewLogger(o.Stderr, o.LogForm, o.LogLevel)
+	if err != nil {
+		return nil, err
+	}
+	s = &server{o: o, log: log, clock: engine.NewClock(), started: time.Now(), broken: make(chan error, 1),
+		watch: control.NewWatchers()}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if err := os.MkdirAll(o.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	if s.store, err = openStore(ctx, o); err != nil {
+		return nil, err
+	}
+	s.closing(func() { _ = s.store.Close() })
+	blobs, err := file.Open(filepath.Join(o.Data, "objects"))
+	if err != nil {
+		return nil, err
+	}
+	s.blobs = blobs
+	if s.metrics, err = telemetry.NewMetrics(); err != nil {
+		return nil, err
+	}
+	if s.traces, err = telemetry.NewTraces(ctx, os.Getenv, o.Version); err != nil {
+		return nil, err
+	}
+	s.closing(s.shutTelemetry)
+	if s.logs, err = logs.Open(ctx, s.blobs, logs.Config{Now: s.now, Wrote: func(w logs.Write) {
+		s.metrics.LogIngested(w.Chunks, w.Bytes, w.Took)
+	}}); err != nil {
+		return nil, fmt.Errorf("open logs: %w", err)
+	}
+	s.closing(func() { _ = s.logs.Close() })
+	if s.mirrors, err = git.New(ctx, git.Config{Root: filepath.Join(o.Data, "git"), AllowLoopback: true, AllowPrivate: true}); err != nil {
+		return nil, err
+	}
+	if s.gate, err = credential.OpenGate(o.Data, s.now); err != nil {
+		return nil, err
+	}
+	if s.signer, err = credential.OpenSigner(o.Data, s.now); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func openStore(ctx context.Context, o cli.ServeOptions) (store.Store, error) {
+	if o.Store != "" {
+		return postgres.Open(ctx, o.Store, postgres.Options{})
+	}
+	return sqlite.Open(ctx, o.Data, sqlite.Options{})
+}
+
+func (s *server) storeName() string {
+	if s.o.Store != "" {
+		return "postgres"
+	}
+	return "sqlite"
+}
+
+func (s *server) now() time.Time {
+	now, _ := s.clock.Now()
+	return now
+}
+
+func (s *server) closing(f func()) { s.closers = append(s.closers, f) }
+
+// close closes what is open, last opened first.
+func (s *server) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
+	}
+	s.closers = nil
+}
+
+func (s *server) shutTelemetry() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if err := errors.Join(s.metrics.Shutdown(ctx), s.traces.Shutdown(ctx)); err != nil {
+		s.log.Warn("telemetry was not flushed", "error", err)
+	}
+}
+
+// mint makes an identifier that sorts by time.
+func mint(prefix string) string { return domain.EncodeID(prefix, newID()) }
+
+func newID() [16]byte {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic("the system gives no randomness: " + err.Error()) // no identifier, no server
+	}
+	return id
+}
+
+// startEngine takes ownership of the partitions and makes sure that the default pool is
+// there.
+func (s *server) startEngine(ctx context.Context) error {
+	if err := s.engine.Start(ctx); err != nil {
+		return err
+	}
+	s.closing(s.engine.Close)
+	_, err := s.engine.Submit(ctx, engine.Envelope{Tenant: domain.DefaultTenant, Partition: defaultPool.Partition(),
+		Stream: defaultPool.Stream(), Command: pool.CreatePool{
+			Cause:  domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: "start", Via: "internal"}},
+			Tenant: domain.DefaultTenant, Pool: defaultPool, Config: pool.DefaultConfig()}})
+	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeAlreadyExists {
+		return nil
+	}
+	return err
+}
+
+func (s *server) newEngine() {
+	s.engine = engine.New(engine.Config{
+		Store: s.store, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{homePartition},
+		Pools: []domain.PartitionID{defaultPool.Partition()}, Owner: ownerName(), Clock: s.clock, Log: s.log,
+		Hold: s.o.AbandonAfter,
+		Fatal: func(err error) {
+			select {
+			case s.broken <- err:
+			default:
+			}
+		},
+	})
+}
+
+func ownerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "server"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// serve is cli.Serve: everything from flags to the ready line, until ctx ends.
+func serve(ctx context.Context, o cli.ServeOptions) error {
+	withDefaults(&o)
+	if err := credential.CheckListen(o.Listen, o.TLSCert != ""); err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", o.Listen, err)
+	}
+	defer func() { _ = listener.Close() }()
+	s, err := openServer(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.url = publicURL(o, listener)
+	handler, err := s.wire(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.startEngine(ctx); err != nil {
+		return err
+	}
+	stop, err := s.startWork(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return s.listen(ctx, listener, handler)
+}
+
+func withDefaults(o *cli.ServeOptions) {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&o.LeaseTTL, leaseDefault)
+	def(&o.AbandonAfter, 2*o.LeaseTTL)
+	def(&o.PollEvery, branchesPolled)
+	def(&o.CancelGrace, graceDefault)
+}
+
+func publicURL(o cli.ServeOptions, l net.Listener) string {
+	if o.PublicURL != "" {
+		return o.PublicURL
+	}
+	scheme := "http"
+	if o.TLSCert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + l.Addr().String()
+}
+
+// listen serves until ctx ends or the store breaks. The ready line comes when requests
+// are answered, and for `up` when the runner can take work.
+func (s *server) listen(ctx context.Context, l net.Listener, h interface {
+	http.Handler
+	Drain()
+}) error {
+	web := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	if s.o.TLSCert != "" {
+		config, err := credential.LoadTLS(s.o.TLSCert, s.o.TLSKey)
+		if err != nil {
+			return err
+		}
+		web.TLSConfig = config
+	}
+	served := make(chan error, 1)
+	go func() {
+		if web.TLSConfig != nil {
+			served <- web.ServeTLS(l, "", "")
+			return
+		}
+		served <- web.Serve(l)
+	}()
+	defer func() {
+		h.Drain()
+		end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = web.Shutdown(end)
+	}()
+	if err := s.announce(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.broken:
+		return fmt.Errorf("the store can't be trusted any more, so this process ends: %w", err)
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	}
+}

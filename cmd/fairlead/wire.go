@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/api/client"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/control"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/credential"
+	"github.com/fairlead-ci/fairlead/internal/dispatch"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/httpapi"
+	"github.com/fairlead-ci/fairlead/internal/manifest"
+	"github.com/fairlead-ci/fairlead/internal/order"
+	"github.com/fairlead-ci/fairlead/internal/reactor"
+	"github.com/fairlead-ci/fairlead/internal/scm"
+	"github.com/fairlead-ci/fairlead/internal/scm/git"
+	"github.com/fairlead-ci/fairlead/internal/store"
+	"github.com/fairlead-ci/fairlead/internal/telemetry"
+	"github.com/fairlead-ci/fairlead/internal/trigger"
+	"github.com/fairlead-ci/fairlead/internal/web"
+)
+
+// Log limits that manifests carry.
+const (
+	stepLogBytes    = 128 << 20
+	attemptLogBytes = 1 << 30
+)
+
+// wire puts the rooms together and gives the handler. Nothing runs yet.
+func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
+	s.newEngine()
+	contexts := order.Frozen{Blobs: s.blobs}
+	s.trigger = trigger.New(trigger.Config{Engine: s.engine, Views: s.store, Blobs: s.blobs, Source: s.mirrors,
+		NewID: newID, Now: s.now, ServerURL: s.url, Log: s.log,
+		RunLimits: run.Limits{CancelGraceSeconds: int64(max(s.o.CancelGrace/time.Second, 1))}})
+	s.dispatch = dispatch.New(dispatch.Config{
+		Engine: s.engine, Signer: s.signer, Logs: s.logs, Clock: s.clock, Log: s.log, Mint: mint,
+		Manifests: &order.Writer{Engine: s.engine, Blobs: s.blobs, Contexts: contexts, Now: s.now,
+			Limits: manifest.Limits{StepLogBytes: stepLogBytes, AttemptLogBytes: attemptLogBytes,
+				GraceSeconds: int64(s.o.CancelGrace / time.Second)},
+			Token: func(t domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
+				return s.gate.Attempts.Mint(credential.AttemptClaim{Tenant: t, Attempt: a, Epoch: epoch})
+			},
+			GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
+				return git.Path(scm.Repo{Tenant: t, Repository: r})
+			}},
+		Keys: s.manifestKeys, TokenDigest: credential.RegistrationDigest, Locate: s.locate, Partitions: 2,
+		Timing: dispatch.Timing{Poll: pollDefault, Lease: s.o.LeaseTTL, Abandon: s.o.AbandonAfter},
+		Grace:  s.o.CancelGrace,
+		Placed: func(wait time.Duration, _ domain.Class) { s.metrics.Dispatched(string(defaultPool), wait) },
+	})
+	s.gate.Live = func(ctx context.Context, c credential.AttemptClaim) bool {
+		return s.dispatch.MayFetch(ctx, c.Tenant, c.Attempt, c.Epoch)
+	}
+	sealer := reactor.NewSealer(s.engine, s.logs, s.log, s.now)
+	for _, o := range []engine.Observer{s.dispatch, s.watch, sealer} {
+		s.engine.Observe(o)
+	}
+	for _, r := range []engine.Reactor{
+		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts}, s.trigger.Reactor(),
+		&reporter{server: s},
+	} {
+		s.engine.React(r)
+	}
+	return s.handler()
+}
+
+func (s *server) manifestKeys() (out []dispatch.Key) {
+	for _, k := range s.signer.PublicKeys() {
+		out = append(out, dispatch.Key{ID: k.ID, Public: k.Key})
+	}
+	return out
+}
+
+// locate says which partition holds a run.
+func (s *server) locate(ctx context.Context, tenant domain.TenantID, id domain.RunID) (domain.PartitionID, error) {
+	row, err := s.store.Run(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", domain.Reject(domain.CodeAttemptNotFound, "There is no such attempt.")
+	}
+	return row.Partition, err
+}
+
+// caller reads who asks out of a call's context.
+func caller(ctx context.Context) control.Caller {
+	p := httpapi.PrincipalFrom(ctx)
+	tenant := p.Tenant
+	if tenant == "" {
+		tenant = domain.DefaultTenant
+	}
+	return control.Caller{Tenant: tenant, Scope: p.Scope(), Cause: httpapi.CauseFrom(ctx), Key: httpapi.KeyFrom(ctx),
+		Body: httpapi.BodyDigest(ctx), Admin: p.Kind == credential.KindAdmin}
+}
+
+func (s *server) handler() (*httpapi.Server, error) {
+	logs := &control.Logs{Engine: s.engine, Gateway: s.logs, Caller: caller, Read: func(ctx context.Context, who control.Caller, a domain.AttemptID) {
+		s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
+	}}
+	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
+		Explain: s.dispatch.Explain, URL: func() string { return s.url },
+		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
+			return &httpapi.Refusal{Rejection: r, Diagnostics: d, Choices: choices}
+		}}
+	repositories := &control.Repositories{Trigger: s.trigger, Views: s.store, Runs: runs, Caller: caller,
+		GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
+			return git.Path(scm.Repo{Tenant: t, Repository: r})
+		}}
+	pools := &control.Pools{Engine: s.engine, Dispatch: s.dispatch, Caller: caller, Mint: credential.NewRegistrationToken}
+	about := &control.Server{Engine: s.engine, Version: s.o.Version, Store: s.storeName(), Started: s.started}
+	pages, err := web.New(web.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools, Server: about,
+		WithKey: httpapi.WithKey, RequestID: httpapi.RequestID, Now: s.now, Log: s.log, Version: s.o.Version,
+		Development: s.o.Dev, SignOutPath: httpapi.SignOutPath})
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools,
+		Workflows: control.Workflows{}, Server: about, Runner: s.dispatch, RawLog: rawLogs{logs},
+		Git: s.mirrors.Handler(s.authorizeGit, git.HandlerOptions{Log: s.log}), Pages: pages,
+		Metrics: s.metrics.Handler(), Ready: s.ready, Gate: s.gate, Log: s.log, Observe: s.metrics.Served, Now: s.now}), nil
+}
+
+// authorizeGit says what a git client may do: an attempt fetches its own commit, an
+// administrator pushes captures.
+func (s *server) authorizeGit(ctx context.Context, _ *http.Request, target git.Target) (git.Access, error) {
+	p := httpapi.PrincipalFrom(ctx)
+	switch p.Kind {
+	case credential.KindAdmin:
+		return git.Access{Repo: target.Repo, Push: target.Push, Principal: p.ID}, nil
+	case credential.KindAttempt:
+		h, err := s.engine.Read(ctx, p.Attempt.Tenant, p.Attempt.Attempt.Run().Stream(), false)
+		if err != nil {
+			return git.Access{}, err
+		}
+		q := &h.State.(*run.State).Request
+		return git.Access{Repo: scm.Repo{Tenant: q.Tenant, Repository: q.Repository}, Commit: q.Source.Commit, Principal: p.ID}, nil
+	}
+	return git.Access{}, domain.Reject(domain.CodeUnauthenticated, "Fetching needs the attempt's token, pushing a client's.")
+}
+
+// ready says why no work can be taken now.
+func (s *server) ready(ctx context.Context) error {
+	if err := s.store.Ping(ctx); err != nil {
+		return err
+	}
+	for _, p := range s.engine.Status() {
+		if p.Stopped != nil {
+			return p.Stopped
+		}
+	}
+	return nil
+}
+
+// startWork starts everything that runs by itself. stop ends it and waits.
+func (s *server) startWork(ctx context.Context) (stop func(), err error) {
+	work, cancel := context.WithCancel(ctx)
+	s.dispatch.Start(work)
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		s.trigger.NewPoller(trigger.PollerConfig{Every: s.o.PollEvery, Random: rand.Int64N, Maintain: s.mirrors.Maintain,
+			Tenants: func(context.Context) ([]domain.TenantID, error) { return []domain.TenantID{domain.DefaultTenant}, nil },
+		}).Run(work)
+	}()
+	go s.tend(work)
+	if err := s.metrics.Watch(s.reading); err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() {
+		cancel()
+		<-s.dispatch.Done()
+		<-polled
+	}, nil
+}
+
+// tend does what is due now and then: old replies of idempotency keys, key rotation.
+func (s *server) tend(ctx context.Context) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		if n, err := s.store.ExpireKeys(ctx, s.now().Add(-keysKept), 10_000); err != nil && ctx.Err() == nil {
+			s.log.Warn("old idempotency keys were not expired", "error", err)
+		} else if n > 0 {
+			s.log.Info("expired idempotency keys", "count", n)
+		}
+		if err := errors.Join(s.signer.Tend(), s.gate.Attempts.Tend()); err != nil {
+			s.log.Warn("keys were not tended", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reading is what gauges show now.
+func (s *server) reading() telemetry.Reading {
+	var r telemetry.Reading
+	for _, p := range s.engine.Status() {
+		r.LiveStreams += int64(p.Live)
+		r.Quarantined += int64(len(p.Problems))
+		if p.Stopped != nil {
+			r.PartitionsStopped++
+		}
+	}
+	for _, p := range s.dispatch.Pools(domain.DefaultTenant) {
+		r.Queues = append(r.Queues, telemetry.Queue{Pool: string(p.Pool), Jobs: int64(p.Waiting)})
+		for _, run := range p.Runners {
+			switch {
+			case !run.Connected:
+				r.WorkersOffline++
+			case len(run.Attempts) > 0:
+				r.WorkersBusy++
+			default:
+				r.WorkersAvailable++
+			}
+		}
+	}
+	return r
+}
+
+// announce tells people and clients where the server is. For `up` it starts the runner
+// first and waits until it can take work.
+func (s *server) announce(ctx context.Context) error {
+	if err := client.WriteDiscovery(s.o.Data, s.url, s.gate.Admin.Path()); err != nil {
+		return err
+	}
+	if s.o.Up {
+		if err := s.startRunner(ctx); err != nil {
+			return err
+		}
+	}
+	link := httpapi.SignInLink(s.url, s.gate.Sessions.NewCode())
+	fmt.Fprintf(s.o.Stderr, "Sign in (once): %s\n", link)
+	_, err := fmt.Fprintf(s.o.Stdout, "ready %s\n", s.url)
+	return err
+}
+
+// rawLogs gives the raw endpoint its bytes.
+type rawLogs struct{ logs *control.Logs }
+
+// OpenRaw implements httpapi.RawLog.
+func (r rawLogs) OpenRaw(ctx context.Context, attempt domain.AttemptID, step int64) (*httpapi.RawBytes, error) {
+	raw, err := r.logs.OpenRaw(ctx, attempt, step)
+	if err != nil {
+		return nil, err
+	}
+	return &httpapi.RawBytes{Size: raw.Size, Sealed: raw.Sealed, Write: raw.Write}, nil
+}
