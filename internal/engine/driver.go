@@ -39,8 +39,6 @@ func newDriver(e *Engine, o *owner) *driver {
 // start loads live streams and begins to work. Nothing is decided on a stream before it
 // is loaded, so commands may come at once.
 func (d *driver) start(ctx context.Context, heads []store.Head, reactors []Reactor) {
-	now, _ := d.engine.cfg.Clock.Now()
-	d.owner.hold = now.Add(d.engine.cfg.Hold)
 	d.publish()
 	d.engine.done.Go(func() { d.loop(ctx, heads) })
 	for _, r := range reactors {
@@ -99,11 +97,11 @@ func (d *driver) work(ctx context.Context, in any) {
 	if jumped {
 		d.carry(ctx, d.owner.step(inJump{d.engine.cfg.Hold}, now))
 	}
-	d.carry(ctx, d.owner.step(in, now))
+	d.take(ctx, in, now)
 	for range inboxSize {
 		select {
 		case in := <-d.inbox:
-			d.carry(ctx, d.owner.step(in, now))
+			d.take(ctx, in, now)
 			continue
 		default:
 		}
@@ -117,6 +115,18 @@ func (d *driver) work(ctx context.Context, in any) {
 		}
 	}
 	d.publish()
+}
+
+// ask wants to know the position now. It goes through the inbox, so every answer that was
+// given before it is covered.
+type ask struct{ position chan store.Position }
+
+func (d *driver) take(ctx context.Context, in any, now time.Time) {
+	if a, ok := in.(ask); ok {
+		a.position <- d.owner.position
+		return
+	}
+	d.carry(ctx, d.owner.step(in, now))
 }
 
 // carry carries out effects; slow ones on goroutines of their own that answer by inbox.
@@ -289,11 +299,26 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	if token.Position <= verified.Position && token.Epoch <= verified.Epoch {
 		return nil
 	}
+	held := status.Position
+	if token.Position > uint64(held) {
+		// What is published lags behind what was answered a moment ago: ask the owner.
+		a := ask{make(chan store.Position, 1)}
+		if err := d.send(ctx, a); err != nil {
+			return err
+		}
+		select {
+		case held = <-a.position:
+		case <-d.ended:
+			return domain.Reject(domain.CodeNotOwner, "This server is stopping; try again.")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	lost := domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
 		"Somebody holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
 			"acknowledged history is missing. The partition is stopped; see the operations guide.",
-		token.Position, token.Partition, status.Position))
-	if token.Position <= uint64(status.Position) {
+		token.Position, token.Partition, held))
+	if token.Position <= uint64(held) {
 		digest, _, err := d.engine.cfg.Store.BatchAt(ctx, token.Partition, store.Position(token.Position))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("check token of %s: %w", token.Partition, err)

@@ -39,8 +39,8 @@ type Config struct {
 	Log        *slog.Logger
 	// Paranoid checks every stream after every command: for tests and simulation.
 	Paranoid bool
-	// Hold is how long Wake commands wait after a take-over or a clock jump, so that
-	// runners can reconnect first.
+	// Hold is how long Wake commands wait after the clock jumped: timers of leases would
+	// fire although the time that they stand for has not passed.
 	Hold time.Duration
 	// Sweep is how often the reconciler looks at live streams; 0 is every 15 s.
 	Sweep time.Duration

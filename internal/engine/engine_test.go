@@ -519,6 +519,17 @@ func TestATokenFromTheFutureStopsThePartition(t *testing.T) {
 	}
 }
 
+func TestATokenPresentedAtOnceIsNeverAheadOfItsServer(t *testing.T) {
+	h := newHouse(t, memory.New(), nil)
+	defer h.engine.Close()
+	for range 300 {
+		ack := h.must("x", tallyCommand{do: "add", n: 1})
+		if err := h.engine.Present(context.Background(), ack.Token); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTheClockNeverGoesBackAndNoticesJumps(t *testing.T) {
 	wall, mono := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Duration(0)
 	c := newClock(func() time.Time { return wall }, func() time.Duration { return mono })

@@ -132,7 +132,7 @@ type owner struct {
 	sick     map[streamKey]string // quarantined: a broken invariant
 	recent   recentKeys
 	timers   *timers
-	hold     time.Time // no Wake before: a clock jump or a take-over gave grace
+	hold     time.Time // no Wake before: a clock jump gave grace
 	ready    []*item
 	cursors  map[string]store.Position
 	moved    map[string]store.Position // cursors not yet committed
