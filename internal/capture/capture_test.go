@@ -159,7 +159,8 @@ func TestConfigurationDoesNotMatter(t *testing.T) {
 	repo.Write("a", "1\n").Commit("first")
 	repo.Write("a", "2\n", "b", "1\n")
 	want := take(t, repo.Dir).Commit
-	for _, setting := range [][2]string{{"user.name", "Eve"}, {"user.email", "eve@example.org"}, {"commit.gpgSign", "true"},
+	for _, setting := range [][2]string{{"user.name", "Eve"}, {"user.email", "eve@example.org"},
+		{"commit.gpgSign", "true"},
 		{"i18n.commitEncoding", "ISO-8859-1"}, {"core.fsmonitor", "false-program"}, {"status.showUntrackedFiles", "no"},
 		{"core.quotePath", "true"}, {"index.version", "4"}, {"core.untrackedCache", "true"}, {"status.relativePaths", "true"},
 		{"core.hooksPath", "/nonexistent"}, {"core.abbrev", "4"}, {"log.date", "relative"}, {"status.branch", "true"},
@@ -177,6 +178,7 @@ func TestConfigurationDoesNotMatter(t *testing.T) {
 	}
 }
 
+// tidy:long one shape after another, each on its own
 func TestShapesOfRepositories(t *testing.T) {
 	t.Parallel()
 	t.Run("no commit yet", func(t *testing.T) {

@@ -38,7 +38,8 @@ func (c *Capture) Push(ctx context.Context, remote string, header http.Header) e
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"}
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(lines)))
 	for i, line := range lines {
-		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=http.extraHeader", i), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, line))
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=http.extraHeader", i),
+			fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, line))
 	}
 	args := []string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no",
 		"--no-progress", "--", remote, c.Commit + ":" + refPrefix + c.Commit}

@@ -107,9 +107,10 @@ type cause struct {
 	protected bool // the ref is protected, and the commit is on it
 }
 
-// resolve finds the commit, once. From here on nothing asks for a name again.
+// resolve finds out which commit is meant, once. From here on nothing asks for a name
+// again. Whether the mirror has it is read's to find out.
 func (c *cause) resolve(ctx context.Context) error {
-	r, source, repo := c.request, c.triggers.cfg.Source, mirrorOf(c.row)
+	r := c.request
 	if r.Ref != "" && (!scm.ValidRefName(r.Ref) || strings.HasPrefix(r.Ref, "refs/fairlead/")) {
 		return reject(domain.CodeInvalidArgument, "ref", "%.100q can't be the name of a branch or tag.", r.Ref)
 	}
@@ -119,19 +120,7 @@ func (c *cause) resolve(ctx context.Context) error {
 	if !scm.ValidCommit(r.Commit) {
 		return reject(domain.CodeInvalidArgument, "commit", "A commit is named by its full id, in lower-case hex.")
 	}
-	c.ref = fullRef(r.Ref)
-	_, err := source.Resolve(ctx, repo, r.Commit)
-	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !r.Captured {
-		// Only what is on a branch or tag, or was pushed here by a member, may run: a remote
-		// that is asked for a bare id may also give a stranger's commit, from a fork.
-		if _, err = source.Fetch(ctx, repo, scm.Remote{URL: c.row.URL}); err == nil {
-			_, err = source.Resolve(ctx, repo, r.Commit)
-		}
-	}
-	if err != nil {
-		return c.missing(err, "The repository has no commit "+r.Commit+".")
-	}
-	c.commit.ID = r.Commit
+	c.ref, c.commit.ID = fullRef(r.Ref), r.Commit
 	return nil
 }
 
@@ -179,18 +168,27 @@ func fullRef(name string) string {
 	return "refs/heads/" + name
 }
 
-// read pins the commit and reads it with its workflow files.
+// read reads the commit with its workflow files, and pins it. Between the two it is safe:
+// maintenance keeps whatever is younger than two weeks.
 func (c *cause) read(ctx context.Context) error {
 	source, repo, id := c.triggers.cfg.Source, mirrorOf(c.row), c.commit.ID
-	if err := source.Pin(ctx, repo, id); err != nil {
-		return c.missing(err, "The repository has no commit "+id+".")
-	}
-	commit, files, err := source.Read(ctx, repo, id, scm.Query{
+	q := scm.Query{
 		Dirs: []string{workflow.FolderFairlead, workflow.FolderGitHub}, Suffixes: []string{".yml", ".yaml"},
 		FilesMax: filesMax, BytesMax: fileBytesMax, TotalMax: filesBytesMax,
-	})
+	}
+	commit, files, err := source.Read(ctx, repo, id, q)
+	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !c.request.Captured {
+		// Only what is on a branch or tag, or was pushed here by a member, may run: a remote
+		// that is asked for a bare id may also give a stranger's commit, from a fork.
+		if _, err = source.Fetch(ctx, repo, scm.Remote{URL: c.row.URL}); err == nil {
+			commit, files, err = source.Read(ctx, repo, id, q)
+		}
+	}
 	if errors.Is(err, scm.ErrTooLarge) {
 		return reject(domain.CodeTooLarge, "workflow", "The workflow files are over a limit: %v.", err)
+	}
+	if err == nil {
+		err = source.Pin(ctx, repo, id)
 	}
 	if err != nil {
 		return c.missing(err, "The repository has no commit "+id+".")

@@ -33,8 +33,9 @@ func (c *cause) choose() (scm.File, error) {
 	switch c.request.Event {
 	case "", workflow.EventPush, workflow.EventDispatch:
 	default:
-		return scm.File{}, reject(domain.CodeInvalidArgument, "event", "A run can be asked for with the events %s and %s, not %.50q.",
-			workflow.EventPush, workflow.EventDispatch, c.request.Event)
+		return scm.File{}, reject(domain.CodeInvalidArgument, "event",
+			"A run can be asked for with the events %s and %s, not %.50q.", workflow.EventPush,
+			workflow.EventDispatch, c.request.Event)
 	}
 	if c.request.Workflow != "" {
 		return c.named()

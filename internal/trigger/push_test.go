@@ -62,7 +62,8 @@ func TestS31OnePushManyDeliveries(t *testing.T) {
 	all.Wait()
 	w.look(p, row)
 	until(t, "the run is listed", func() bool { return len(w.runs()) > 0 })
-	if runs := w.runs(); len(runs) != 1 || runs[0].Commit != after || runs[0].Ref != "refs/heads/main" || runs[0].Event != "push" {
+	if runs := w.runs(); len(runs) != 1 || runs[0].Commit != after || runs[0].Ref != "refs/heads/main" ||
+		runs[0].Event != "push" {
 		t.Errorf("runs: %+v", runs)
 	}
 	got := w.state(w.runs()[0].Run).Request

@@ -56,7 +56,8 @@ func (t *Triggers) AddRepository(ctx context.Context, r Registration) (Registere
 		return Registered{}, reject(domain.CodeInvalidArgument, "url",
 			"Only an administrator may register a path on the server's machine.")
 	case r.DefaultBranch != "" && !observable("refs/heads/"+r.DefaultBranch):
-		return Registered{}, reject(domain.CodeInvalidArgument, "default_branch", "%.100q can't be a branch.", r.DefaultBranch)
+		return Registered{}, reject(domain.CodeInvalidArgument, "default_branch", "%.100q can't be a branch.",
+			r.DefaultBranch)
 	}
 	found, err := t.cfg.Views.Repository(ctx, r.Tenant, r.Name)
 	switch {

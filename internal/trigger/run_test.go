@@ -17,7 +17,8 @@ func TestRunFreezesEverything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
 	repo := scmtest.NewRepo(t)
-	tip := repo.Write(".fairlead/workflows/ci.yml", onPush, ".github/workflows/ci.yml", "not: read\n").Commit("Add ci\n\nBody")
+	repo.Write(".fairlead/workflows/ci.yml", onPush, ".github/workflows/ci.yml", "not: read\n")
+	tip := repo.Commit("Add ci\n\nBody")
 	row := w.add("acme/app", repo)
 	a := w.mustRun(Request{Repository: "acme/app", Ref: "main"})
 	b := w.mustRun(Request{Repository: string(row.Repository), Commit: tip})
@@ -25,8 +26,8 @@ func TestRunFreezesEverything(t *testing.T) {
 		t.Errorf("got %+v and %+v", a, b)
 	}
 	got := w.state(a.Run).Request
-	if got.Source.Commit != tip || got.Source.Ref != "refs/heads/main" || got.Source.Title != "Add ci" || got.Number != 1 ||
-		got.Trigger.Event != "push" || got.Trigger.Actor.ID != "ada" || len(got.Skeleton) != 1 ||
+	if got.Source.Commit != tip || got.Source.Ref != "refs/heads/main" || got.Source.Title != "Add ci" ||
+		got.Number != 1 || got.Trigger.Event != "push" || got.Trigger.Actor.ID != "ada" || len(got.Skeleton) != 1 ||
 		got.Tier != domain.TierProtected || got.Class != domain.ClassInteractive {
 		t.Errorf("request: %+v", got)
 	}
@@ -47,8 +48,10 @@ func TestRunFreezesEverything(t *testing.T) {
 	}
 	event := github["event"].(map[string]any)
 	head := event["head_commit"].(map[string]any)
-	if github["sha"] != tip || github["ref_name"] != "main" || github["ref_type"] != "branch" || github["actor"] != "ada" ||
-		github["repository_owner"] != "acme" || event["after"] != tip || head["message"] != "Add ci\n\nBody" ||
+	if github["sha"] != tip || github["ref_name"] != "main" || github["ref_type"] != "branch" ||
+		github["actor"] != "ada" ||
+		github["repository_owner"] != "acme" || event["after"] != tip ||
+		head["message"] != "Add ci\n\nBody" ||
 		event["repository"].(map[string]any)["full_name"] != "acme/app" || github["ref_protected"] != true {
 		t.Errorf("github: %v", github)
 	}
@@ -151,7 +154,8 @@ func TestInputs(t *testing.T) {
 	if !strings.Contains(string(w.object(s.Github)), `"inputs":{"dry":"true","level":"3"}`) {
 		t.Errorf("github: %s", w.object(s.Github))
 	}
-	r := w.refused(Request{Repository: "app", Inputs: map[string]string{"level": "high", "extra": "1"}}, domain.CodeWorkflowInvalid)
+	given := map[string]string{"level": "high", "extra": "1"}
+	r := w.refused(Request{Repository: "app", Inputs: given}, domain.CodeWorkflowInvalid)
 	if len(r.Diagnostics) != 2 {
 		t.Errorf("diagnostics: %v", r.Diagnostics)
 	}
@@ -174,7 +178,8 @@ func TestNothingIsCreatedByARefusal(t *testing.T) {
 		}
 	}
 	repo.Write(".fairlead/workflows/ci.yml", "on: [push\n").Commit("no YAML")
-	if r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowNotFound); !strings.Contains(r.Rejection.Message, "can't be read") {
+	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowNotFound)
+	if !strings.Contains(r.Rejection.Message, "can't be read") {
 		t.Errorf("got %v", r)
 	}
 	w.refused(Request{Repository: "app", Workflow: "ci.yml"}, domain.CodeWorkflowInvalid)
@@ -197,7 +202,8 @@ func TestCapturedTrees(t *testing.T) {
 		t.Fatalf("ensure again: %+v, %v", again, err)
 	}
 	repo := scmtest.NewRepo(t)
-	tip := repo.Write(".fairlead/workflows/ci.yml", strings.Replace(onPush, "on: push", "on: {push: {branches: [main]}}", 1)).Commit("captured")
+	filtered := strings.Replace(onPush, "on: push", "on: {push: {branches: [main]}}", 1)
+	tip := repo.Write(".fairlead/workflows/ci.yml", filtered).Commit("captured")
 	w.refused(Request{Repository: "laptop", Commit: tip, Captured: true}, domain.CodeCommitNotFound)
 	dir, err := w.mirrors.Dir(mirrorOf(added.Row))
 	if err != nil {

@@ -1,12 +1,12 @@
 // Package trigger turns a cause (a request, a push, a look at a remote) into a run: it
-// resolves the commit once, pins it, reads the workflows at it, compiles the one that the
+// resolves the commit once, reads the workflows at it, pins it, compiles the one that the
 // event starts, stores what the run rests on, and only then asks the engine for the run.
 //
 // It is deliberately without any provider's wire form and without decisions about jobs:
 // adapters bring a Request or a Push, and the core decides what follows from the run.
 //
-// Invariants: a run's plan and snapshot are durable before the run exists; the commit is
-// pinned before it is read; tier and class come from facts about the source, never from
+// Invariants: a run's plan and snapshot are durable before the run exists, and its commit
+// is pinned; tier and class come from facts about the source, never from
 // a workflow; a repeat of a cause is the run that there is; a cause that people wait for
 // is refused with everything that is wrong, and one that nobody watches becomes a run
 // that says so.
@@ -129,7 +129,8 @@ func reject(code domain.Code, field, format string, args ...any) error {
 }
 
 // repository finds a registered repository.
-func (t *Triggers) repository(ctx context.Context, tenant domain.TenantID, idOrName string) (store.RepositoryRow, error) {
+func (t *Triggers) repository(ctx context.Context, tenant domain.TenantID, idOrName string,
+) (store.RepositoryRow, error) {
 	if idOrName == "" {
 		return store.RepositoryRow{}, reject(domain.CodeInvalidArgument, "repository", "Name a repository.")
 	}

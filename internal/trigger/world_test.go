@@ -29,7 +29,7 @@ const tenant = domain.DefaultTenant
 // world is the room with everything real around it: engine, core, git, and a store and
 // objects in memory.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	engine  *engine.Engine
 	store   *memory.Store
 	blobs   blob.Store
@@ -37,7 +37,7 @@ type world struct {
 	*Triggers
 }
 
-func newWorld(t *testing.T, reactor bool) *world {
+func newWorld(t testing.TB, reactor bool) *world {
 	t.Helper()
 	w := &world{t: t, store: memory.New(), blobs: blobmemory.New()}
 	var err error
@@ -168,7 +168,10 @@ func until(t *testing.T, what string, ok func() bool) {
 
 const (
 	onPush     = "on: push\njobs:\n  test:\n    runs-on: linux\n    steps:\n      - checkout\n      - run: make test\n"
-	onDispatch = "name: Release\non:\n  workflow_dispatch:\n    inputs:\n      level:\n        type: number\n        default: 3\n" +
-		"      dry:\n        type: boolean\njobs:\n  release:\n    runs-on: linux\n    steps:\n      - run: echo ${{ inputs.level }}\n"
-	broken = "on: push\njobs:\n  test:\n    runs-on: linux\n    needs: [nobody]\n    steps:\n      - run: x\n        unknown: y\n"
+	onDispatch = "name: Release\non:\n  workflow_dispatch:\n    inputs:\n      level:\n" +
+		"        type: number\n        default: 3\n      dry:\n        type: boolean\n" +
+		"jobs:\n  release:\n    runs-on: linux\n" +
+		"    steps:\n      - run: echo ${{ inputs.level }}\n"
+	broken = "on: push\njobs:\n  test:\n    runs-on: linux\n    needs: [nobody]\n" +
+		"    steps:\n      - run: x\n        unknown: y\n"
 )

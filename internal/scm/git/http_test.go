@@ -120,7 +120,8 @@ func TestFetchExactlyOneCommit(t *testing.T) {
 	}
 	// What a token sees is the pin and nothing else: not even the name of another ref.
 	job := scmtest.NewRepo(t)
-	if got, want := job.Git(d.as("attempt", "ls-remote", d.remote())...), pinned+"\trefs/fairlead/pins/"+pinned; got != want {
+	want := pinned + "\trefs/fairlead/pins/" + pinned
+	if got := job.Git(d.as("attempt", "ls-remote", d.remote())...); got != want {
 		t.Errorf("advertised:\n%s\nwant:\n%s", got, want)
 	}
 	for what, id := range map[string]string{"a secret branch": secret, "a missing commit": missing} {
@@ -224,7 +225,8 @@ func TestGzipRequests(t *testing.T) {
 		return b.String()
 	}
 	header := http.Header{"Content-Encoding": {"gzip"}}
-	if status, text := d.post("attempt", "git-upload-pack", zip(request), header); status != 200 || !strings.Contains(text, "PACK") {
+	status, text := d.post("attempt", "git-upload-pack", zip(request), header)
+	if status != http.StatusOK || !strings.Contains(text, "PACK") {
 		t.Errorf("gzip: got %d %.80q", status, text)
 	}
 	if status, _ := d.post("attempt", "git-upload-pack", request, header); status != http.StatusBadRequest {
@@ -313,7 +315,8 @@ func TestPushCaptures(t *testing.T) {
 		work.Git(d.as("push", "push", d.remote(), capture(c1))...)
 	}
 	have := []string{"-c", "http.extraHeader=" + git.HeaderHave + ": " + c1}
-	if out := work.Git(d.as("push", append(have, "push", d.remote(), capture(c1))...)...); !strings.Contains(out, "up-to-date") {
+	out := work.Git(d.as("push", append(have, "push", d.remote(), capture(c1))...)...)
+	if !strings.Contains(out, "up-to-date") {
 		t.Errorf("a push of what the server has: %s", out)
 	}
 	if got, err := d.mirrors.Resolve(t.Context(), d.repo, c1); err != nil || got.Commit != c1 {
@@ -338,7 +341,8 @@ func TestPushCaptures(t *testing.T) {
 		t.Errorf("objects of refused pushes were kept: %v", err)
 	}
 	// One good ref beside a bad one: all or nothing.
-	out, err := work.Try(d.as("push", "push", d.remote(), capture(c2), c2+":refs/heads/x")...)
+	var err error
+	out, err = work.Try(d.as("push", "push", d.remote(), capture(c2), c2+":refs/heads/x")...)
 	if err == nil || !strings.Contains(out, "branches and tags are not yours to move") {
 		t.Errorf("a mixed push: %v, %s", err, out)
 	}
@@ -374,7 +378,8 @@ func TestPushRefusals(t *testing.T) {
 		t.Errorf("a shallow push: %v, %s", err, out)
 	}
 	// A commit whose objects are not all sent is refused, and nothing of it is kept.
-	status, text := d.post("push", "git-receive-pack", pushOf(strings.Repeat("5", 40), "PACK\x00\x00\x00\x02\x00\x00\x00\x00"), nil)
+	empty := pushOf(strings.Repeat("5", 40), "PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	status, text := d.post("push", "git-receive-pack", empty, nil)
 	if status == http.StatusOK && strings.Contains(text, "unpack ok\n") && strings.Contains(text, "ok refs/") {
 		t.Errorf("a push without its objects: got %d %q", status, text)
 	}

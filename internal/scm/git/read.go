@@ -147,6 +147,8 @@ func (m *Mirrors) Read(ctx context.Context, repo scm.Repo, commit string, q scm.
 }
 
 // readFolder reads the files of one folder that the query asks for.
+//
+// tidy:long the budget left to the caller travels with the query
 func readFolder(objects *objects, commit, folder string, q scm.Query, left *int64, filesMax int,
 ) ([]scm.File, error) {
 	raw, err := objects.read(commit+":"+folder, "tree", objectBytesMax)

@@ -295,7 +295,8 @@ func hostileNames(t *testing.T, source scm.Source) {
 	remote.Write("a", "1").Commit("first")
 	repo := mirror(t, source, NewID("a", 1))
 	mustFetch(t, source, repo, remote)
-	for _, name := range []string{"", "-", "--help", "--upload-pack=touch /tmp/x", "..", "a..b", "main^", "main~1", "@{-1}",
+	for _, name := range []string{"", "-", "--help", "--upload-pack=touch /tmp/x", "..", "a..b", "main^", "main~1",
+		"@{-1}",
 		"main:a", "refs/heads/../../x", "a b", "a\x00b", "a\nb", ":/first", "main@{0}", "refs/heads/*", "*",
 		strings.Repeat("a", 2000), "refs/fairlead/none", "a.lock", "/main", "main/"} {
 		_, err := source.Resolve(t.Context(), repo, name)
@@ -305,7 +306,8 @@ func hostileNames(t *testing.T, source scm.Source) {
 		{Tenant: "", Repository: repo.Repository}, {Tenant: "tnt_a/../tnt_b", Repository: repo.Repository}, {}} {
 		wantErr(t, source.Init(t.Context(), id), scm.ErrNotFound, fmt.Sprintf("init %v", id))
 	}
-	for _, url := range []string{"ext::sh -c x", "ext::sh", "-u", "--upload-pack=x", "file:///etc", "git://host/x", "ftp://h/x",
+	for _, url := range []string{"ext::sh -c x", "ext::sh", "-u", "--upload-pack=x", "file:///etc", "git://host/x",
+		"ftp://h/x",
 		"https://user:secret@host/x", "https://token@host/x", "relative/path", "/a/../etc", "https://", "https:///x",
 		"ssh://-oProxyCommand=x/y", "-oProxyCommand=x:y", "host:-x", "fd::1", "https://host/x?y=z", "http://ho st/x",
 		"/tmp/a:b", ""} {

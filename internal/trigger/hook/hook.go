@@ -80,7 +80,8 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 // Install writes the hook into the repository's hooks folder; changed reports whether
 // anything was written. A foreign hook is kept and runs first.
 func Install(gitDir string, o Options) (changed bool, err error) {
-	if !filepath.IsAbs(o.Binary) || o.Repository == "" || strings.ContainsAny(o.Binary+o.Repository+o.Server+o.Home, "\x00\n") {
+	if !filepath.IsAbs(o.Binary) || o.Repository == "" ||
+		strings.ContainsAny(o.Binary+o.Repository+o.Server+o.Home, "\x00\n") {
 		return false, fmt.Errorf("install hook: malformed options")
 	}
 	folder, err := hooksFolder(gitDir)
