@@ -83,7 +83,8 @@ func parse(args []string) (runner.Config, string, error) {
 	slots := set.Int("capacity", capacity, "how many jobs run at a time")
 	pass := set.String("pass-env", env("PASS_ENV", ""), "further variables that steps get, separated by commas")
 	set.Usage = func() {
-		fmt.Fprintln(set.Output(), "Usage: fairlead-runner --server URL [flags]\n\nEvery flag can be set by FAIRLEAD_ and its name.")
+		fmt.Fprintln(set.Output(), "Usage: fairlead-runner --server URL [flags]")
+		fmt.Fprintln(set.Output(), "Every flag can be set by a variable: FAIRLEAD_ and its name.")
 		set.PrintDefaults()
 	}
 	if err := set.Parse(args); err != nil {

@@ -37,7 +37,8 @@ type caller struct {
 	done     func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse, error)
 }
 
-func newCaller(k kind, server string, done func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse, error)) *caller {
+func newCaller(k kind, server string, done func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse,
+	error)) *caller {
 	return &caller{kind: k, client: newClient(server), requests: make(chan *runnerv1.ExchangeRequest, 1), done: done}
 }
 

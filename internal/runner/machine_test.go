@@ -98,7 +98,8 @@ func (r *rig) running(attempt string) {
 func TestTheFirstExchangeOffersAndGreets(t *testing.T) {
 	r := newRig(t, 2)
 	first := r.sent[upload]
-	if first == nil || r.sent[poll] != nil || !slices.Equal(first.GetOffers(), []string{"rnr_1/0/4000000001", "rnr_1/1/4000000001"}) {
+	if first == nil || r.sent[poll] != nil || !slices.Equal(first.GetOffers(), []string{"rnr_1/0/4000000001",
+		"rnr_1/1/4000000001"}) {
 		t.Fatalf("first exchange %v", first)
 	}
 	r.answer(upload, &runnerv1.ExchangeResponse{})
@@ -137,14 +138,16 @@ func TestLeasesCountFromWhenTheQuestionWasSent(t *testing.T) {
 		t.Fatalf("beat %v", r.sent[beat])
 	}
 	r.pass(2 * time.Second)
-	r.answer(beat, &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2, Live: true, AbandonMs: 6500}}})
+	r.answer(beat, &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2,
+		Live: true, AbandonMs: 6500}}})
 	want := fmt.Sprintf("effExtend{att_a %d}", sent.Add(6500*time.Millisecond))
 	if got := r.effects(); !strings.Contains(got, want) {
 		t.Errorf("effects %s, want %s", got, want)
 	}
 	// An older answer never takes time away.
 	r.pass(2 * time.Second)
-	r.answer(beat, &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2, Live: true, AbandonMs: 1}}})
+	r.answer(beat, &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2,
+		Live: true, AbandonMs: 1}}})
 	if got := r.effects(); strings.Contains(got, "effExtend") {
 		t.Errorf("effects %s", got)
 	}
@@ -199,7 +202,8 @@ func TestWhatWasNotAcknowledgedIsSentAgain(t *testing.T) {
 		t.Fatalf("upload %v", up)
 	}
 	r.effects()
-	r.answer(upload, &runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Chunks: 1, Result: true}}})
+	r.answer(upload, &runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Chunks: 1,
+		Result: true}}})
 	r.m.ended("att_a", nil, r.now)
 	r.settle()
 	if got := r.effects(); strings.Contains(got, "effForget") {
@@ -216,7 +220,8 @@ func TestWhatWasNotAcknowledgedIsSentAgain(t *testing.T) {
 }
 
 func TestALostLeaseKillsButAResultIsStillReported(t *testing.T) {
-	dead := &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2, Live: false, Code: "lease_not_live"}}}
+	dead := &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2, Live: false,
+		Code: "lease_not_live"}}}
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})
 	r.running("att_a")
@@ -239,7 +244,8 @@ func TestALostLeaseKillsButAResultIsStillReported(t *testing.T) {
 		t.Errorf("effects %s, upload %v", got, r.sent[upload])
 	}
 	r.m.ended("att_a", nil, r.now)
-	r.answer(upload, &runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Refused: "lease_epoch_stale"}}})
+	r.answer(upload, &runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2,
+		Refused: "lease_epoch_stale"}}})
 	if got := r.effects(); !strings.Contains(got, "effForget{att_a}") {
 		t.Errorf("effects %s", got)
 	}
@@ -249,7 +255,8 @@ func TestCancellationsAreTakenOnceAndForced(t *testing.T) {
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})
 	r.running("att_a")
-	x := &runnerv1.ExchangeResponse{Cancels: []*runnerv1.Cancel{{Attempt: "att_a", Epoch: 2, GraceMs: 700}, {Attempt: "att_b", Epoch: 1}}}
+	x := &runnerv1.ExchangeResponse{Cancels: []*runnerv1.Cancel{{Attempt: "att_a", Epoch: 2, GraceMs: 700},
+		{Attempt: "att_b", Epoch: 1}}}
 	r.effects()
 	r.answer(poll, x)
 	r.answer(poll, x)
@@ -262,7 +269,8 @@ func TestCancellationsAreTakenOnceAndForced(t *testing.T) {
 	// Renewals go on; a supervisor that hangs is ended all the same.
 	for range 40 {
 		if r.sent[beat] != nil {
-			r.answer(beat, &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2, Live: true}}})
+			r.answer(beat, &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2,
+				Live: true}}})
 		}
 		r.pass(time.Second)
 	}

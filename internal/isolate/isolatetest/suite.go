@@ -214,8 +214,9 @@ func (s *suite) output(t *testing.T) {
 	}
 	const megabytes = 8
 	run, err := box.Start(t.Context(), isolate.Command{
-		Args: []string{"sh", "-c", fmt.Sprintf("printf '\\377\\000x' >&2; head -c %d /dev/zero | tr '\\0' a", megabytes<<20)},
-		Env:  []string{"PATH=" + os.Getenv("PATH")}, Dir: "/", Stdout: w, Stderr: we,
+		Args: []string{"sh", "-c", fmt.Sprintf("printf '\\377\\000x' >&2; head -c %d /dev/zero | tr '\\0' a",
+			megabytes<<20)},
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: "/", Stdout: w, Stderr: we,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +250,8 @@ func (s *suite) missing(t *testing.T) {
 		}
 	}
 	_, err := box.Start(t.Context(), isolate.Command{
-		Args: []string{"sh"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/no/such/folder", Stdout: os.Stdout, Stderr: os.Stderr,
+		Args: []string{"sh"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/no/such/folder", Stdout: os.Stdout,
+		Stderr: os.Stderr,
 	})
 	if err == nil || errors.Is(err, isolate.ErrProgramNotFound) {
 		t.Errorf("starting in a missing folder: %v", err)
@@ -264,7 +266,8 @@ func (s *suite) files(t *testing.T) {
 	}
 	in := box.Inside()
 	text, exit := sh(t, box, fmt.Sprintf(
-		`cat %s/given && pwd && for d in . %s %s %s %s; do touch $d/made || exit 1; done; chmod 0700 . && mkdir -m 0 locked`,
+		`cat %s/given && pwd && for d in . %s %s %s %s; do touch $d/made || exit 1; done
+chmod 0700 . && mkdir -m 0 locked`,
 		in.Source, in.Temp, in.Home, in.Files, in.Tools))
 	if exit.Code != 0 || text != "from the runner"+in.Workspace+"\n" {
 		t.Errorf("ended with %v: %q", exit, text)
@@ -302,7 +305,8 @@ func (s *suite) survivors(t *testing.T) {
 			if left := running("1" + tag[len(tag)-9:]); len(left) > 0 {
 				t.Errorf("still there: %v", left)
 			}
-			if _, err := box.Start(t.Context(), isolate.Command{Args: []string{"sh"}, Stdout: os.Stdout, Stderr: os.Stderr}); !errors.Is(err, isolate.ErrGone) {
+			if _, err := box.Start(t.Context(), isolate.Command{Args: []string{"sh"}, Stdout: os.Stdout,
+				Stderr: os.Stderr}); !errors.Is(err, isolate.ErrGone) {
 				t.Errorf("starting after the end: %v", err)
 			}
 		})
@@ -326,7 +330,8 @@ func (s *suite) session(t *testing.T) {
 	box := s.prepare(t)
 	work := box.Outside().Workspace
 	// One command leaves a server behind, which the next one's end must not touch.
-	_, _ = sh(t, box, `(trap '' TERM; touch server-up; while [ ! -e stop ]; do sleep 0.02; done; touch server-done) >/dev/null 2>&1 &`)
+	_, _ = sh(t, box, `(trap '' TERM; touch server-up; while [ ! -e stop ]; do sleep 0.02; done
+touch server-done) >/dev/null 2>&1 &`)
 	run, _ := start(t, box, `trap '' TERM; (trap '' TERM; sleep 1000) & touch ready; wait; sleep 1000`)
 	for _, name := range []string{"server-up", "ready"} {
 		eventually(t, name, func() bool { _, err := os.Lstat(filepath.Join(work, name)); return err == nil })
@@ -364,7 +369,8 @@ trap 'wait; echo parent; exit 3' TERM; touch b; while :; do sleep 0.01; done`)
 func (s *suite) destroy(t *testing.T) {
 	spec := s.spec(t)
 	box := s.prepareSpec(t, spec)
-	if _, exit := sh(t, box, `mkdir -p deep/er && touch deep/er/file && chmod 0 deep/er deep && ln -s /etc loop`); exit.Code != 0 {
+	_, exit := sh(t, box, `mkdir -p deep/er && touch deep/er/file && chmod 0 deep/er deep && ln -s /etc loop`)
+	if exit.Code != 0 {
 		t.Fatalf("exit %v", exit)
 	}
 	for range 2 {
@@ -482,7 +488,8 @@ func (s *suite) privileges(t *testing.T) {
 		}
 	}
 	for _, forbidden := range []string{
-		`unshare -U true`, `mount -t tmpfs x /tmp`, `touch /usr/bin/x`, `echo 1 > /proc/sys/kernel/pid_max`, `touch ` + box.Inside().Source + `/x`,
+		`unshare -U true`, `mount -t tmpfs x /tmp`, `touch /usr/bin/x`, `echo 1 > /proc/sys/kernel/pid_max`, `touch ` +
+			box.Inside().Source + `/x`,
 	} {
 		if _, exit := sh(t, box, forbidden+` 2>/dev/null`); exit.Code == 0 {
 			t.Errorf("%q is allowed", forbidden)

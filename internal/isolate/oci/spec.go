@@ -104,7 +104,8 @@ func (l layout) makeFolders(uid uint32) error {
 			return err
 		}
 	}
-	for _, dir := range []string{out.Source, l.at("rootfs"), l.at("bundle"), l.at("upper"), l.at("work"), l.at("state")} {
+	for _, dir := range []string{out.Source, l.at("rootfs"), l.at("bundle"), l.at("upper"), l.at("work"),
+		l.at("state")} {
 		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // its mount is private
 			return err
 		}
@@ -260,8 +261,10 @@ func (l layout) special() []specs.Mount {
 		}
 	}
 	mounts := []specs.Mount{
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755",
+			"size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec",
+			"newinstance", "ptmxmode=0666", "mode=0620"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: quiet("mode=1777", "size=512m")},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: quiet()},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: quiet("ro")},

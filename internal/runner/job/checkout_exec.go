@@ -192,7 +192,8 @@ func (j *job) fetchOnce(ctx context.Context, dir string) error {
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + base + "/.extraHeader",
 		"GIT_CONFIG_VALUE_0=Authorization: Bearer " + j.m.Token,
 	}
-	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
+		"SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}

@@ -69,7 +69,8 @@ func (m *memory) raw(stream uint32) string {
 	defer m.mu.Unlock()
 	var out bytes.Buffer
 	for i, c := range m.chunks {
-		if c.GetSequence() != uint64(i+1) || c.GetChecksum() != domain.Checksum(c.GetData()) || len(c.GetData()) > chunkBytesMax {
+		if c.GetSequence() != uint64(i+1) || c.GetChecksum() != domain.Checksum(c.GetData()) ||
+			len(c.GetData()) > chunkBytesMax {
 			return fmt.Sprintf("chunk %d is broken: %v", i, c.GetSequence())
 		}
 		if stream == 0 || c.GetStream() == stream {
@@ -128,7 +129,8 @@ func newBench(t *testing.T, steps ...plan.Step) *bench {
 			Version: manifest.Version, Run: run, Job: run.Job(0), Attempt: attempt, Number: 1, Epoch: 7,
 			RepositoryName: "acme/shop", JobKey: "test", RunNumber: 12, IdempotencyKey: "idem",
 			Source: manifest.Source{Commit: strings.Repeat("a", 40), Ref: "refs/heads/main", Path: "/source/x.git"},
-			Github: json.RawMessage(`{"sha":"abc","ref":"refs/heads/main","ref_name":"main","actor":"ann","event":{"inputs":{"a":"b"}}}`),
+			Github: json.RawMessage(
+				`{"sha":"abc","ref":"refs/heads/main","ref_name":"main","actor":"ann","event":{"inputs":{"a":"b"}}}`),
 			Inputs: json.RawMessage(`{"who":"world"}`),
 			Needs:  json.RawMessage(`{"build":{"result":"success","outputs":{"digest":"d1"}}}`),
 			Steps:  steps, TimeoutSeconds: 60,
@@ -159,7 +161,8 @@ func (b *bench) run() *bench {
 func (b *bench) want(outcome domain.Outcome, class domain.FailureClass, message string) *bench {
 	b.t.Helper()
 	r := b.result
-	if r.GetOutcome() != string(outcome) || r.GetFailureClass() != string(class) || !strings.Contains(r.GetMessage(), message) {
+	if r.GetOutcome() != string(outcome) || r.GetFailureClass() != string(class) ||
+		!strings.Contains(r.GetMessage(), message) {
 		b.t.Errorf("result %s/%s %q, want %s/%s %q\nlog: %q", r.GetOutcome(), r.GetFailureClass(), r.GetMessage(),
 			outcome, class, message, b.sink.raw(0))
 	}
@@ -193,20 +196,26 @@ func (b *bench) log(want string) *bench {
 
 func TestStepsSeeTheirContextsAndVariables(t *testing.T) {
 	b := newBench(t,
-		plan.Step{ID: "one", Script: `echo "a=1" >> $GITHUB_OUTPUT; echo "FROM_FILE=x y" >> "$GITHUB_ENV"; echo /extra/bin >> $GITHUB_PATH`},
-		plan.Step{Name: "Greet ${{ inputs.who }}", Env: []plan.Binding{{Name: "MINE", Value: "${{ steps.one.outputs.a }}-${{ env.FROM_FILE }}"}},
+		plan.Step{ID: "one", Script: `echo "a=1" >> $GITHUB_OUTPUT; echo "FROM_FILE=x y" >> "$GITHUB_ENV"
+echo /extra/bin >> $GITHUB_PATH`},
+		plan.Step{Name: "Greet ${{ inputs.who }}", Env: []plan.Binding{{Name: "MINE",
+			Value: "${{ steps.one.outputs.a }}-${{ env.FROM_FILE }}"}},
 			Script: `echo "$MINE ${{ inputs.who }} ${{ needs.build.outputs.digest }} ${{ job.status }} ${{ runner.os }}"
-echo "$CI $GITHUB_ACTIONS $GITHUB_SHA $GITHUB_REF_NAME $GITHUB_JOB $GITHUB_RUN_NUMBER $FAIRLEAD_IDEMPOTENCY_KEY $FAIRLEAD_ATTEMPT"
-test "$GITHUB_WORKSPACE" = "$PWD" && test -d "$RUNNER_TEMP" -a -d "$HOME" -a -f "$GITHUB_STEP_SUMMARY" && test -z "$FROM_OTHER_STEP"
+echo "$CI $GITHUB_ACTIONS $GITHUB_SHA $GITHUB_REF_NAME $GITHUB_JOB $GITHUB_RUN_NUMBER" \
+  "$FAIRLEAD_IDEMPOTENCY_KEY $FAIRLEAD_ATTEMPT"
+test "$GITHUB_WORKSPACE" = "$PWD" && test -d "$RUNNER_TEMP" -a -d "$HOME" -a -f "$GITHUB_STEP_SUMMARY"
+test -z "$FROM_OTHER_STEP"
 case "$PATH" in /extra/bin:*) echo path;; esac; cat $GITHUB_EVENT_PATH`},
 	)
 	b.run().want(domain.OutcomeSuccess, "", "").steps("success/success", "success/success").log(
-		"1-x y world d1 success Linux\ntrue true abc main test 12 idem " + string(b.order.Manifest.Attempt) + "\npath\n" + `{"inputs":{"a":"b"}}`)
+		"1-x y world d1 success Linux\ntrue true abc main test 12 idem " + string(b.order.Manifest.Attempt) +
+			"\npath\n" + `{"inputs":{"a":"b"}}`)
 }
 
 func TestTheRunnersEnvironmentDoesNotLeak(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_RUNNER", "canary")
-	b := newBench(t, plan.Step{Script: "env; cat /proc/self/environ | tr '\\0' '\\n'"}).run().want(domain.OutcomeSuccess, "", "")
+	b := newBench(t, plan.Step{Script: "env; " +
+		"cat /proc/self/environ | tr '\\0' '\\n'"}).run().want(domain.OutcomeSuccess, "", "")
 	if strings.Contains(b.sink.raw(0), "canary") {
 		t.Error("it leaked")
 	}
@@ -347,7 +356,8 @@ for w in abc def ghi jkl; do echo "<$w>"; done; printf 'ab'; sleep 0.1; printf '
 }
 
 func TestStopCommands(t *testing.T) {
-	newBench(t, plan.Step{ID: "a", Script: `echo "::stop-commands::tok"; echo "::set-output name=x::1"; echo "::tok::"; echo "::set-output name=y::2"`},
+	newBench(t, plan.Step{ID: "a", Script: `echo "::stop-commands::tok"; echo "::set-output name=x::1"
+echo "::tok::"; echo "::set-output name=y::2"`},
 		plan.Step{Script: "echo ${{ steps.a.outputs.x }},${{ steps.a.outputs.y }}"}).run().
 		want(domain.OutcomeSuccess, "", "").
 		log("::stop-commands::tok\n::set-output name=x::1\n::tok::\n::set-output name=y::2\n,2\n")
@@ -363,14 +373,16 @@ func TestHostileOutputArrivesByteForByte(t *testing.T) {
 while [ $i -lt 20 ]; do head -c 100000 /dev/zero | tr '\0' y; echo; i=$((i+1)); done; printf 'done'`}).run().
 		want(domain.OutcomeSuccess, "", "")
 	got := b.sink.raw(0)
-	want := "\xff\xfe\x00\r\n  ::" + strings.Repeat("x", 10_000_000) + strings.Repeat(strings.Repeat("y", 100_000)+"\n", 20) + "done"
+	want := "\xff\xfe\x00\r\n  ::" + strings.Repeat("x", 10_000_000) + strings.Repeat(strings.Repeat("y",
+		100_000)+"\n", 20) + "done"
 	if got != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 }
 
 func TestOutputOverTheLimitIsCountedAndMarked(t *testing.T) {
-	b := newBench(t, plan.Step{Script: "head -c 300000 /dev/zero | tr '\\0' a; echo; exit 0"}, plan.Step{Script: "echo next"},
+	b := newBench(t, plan.Step{Script: "head -c 300000 /dev/zero | tr '\\0' a; echo; exit 0"},
+		plan.Step{Script: "echo next"},
 		plan.Step{Script: "head -c 300000 /dev/zero | tr '\\0' b"})
 	b.order.Manifest.Limits.StepLogBytes, b.order.Manifest.Limits.AttemptLogBytes = 200_000, 250_000
 	b.run().want(domain.OutcomeSuccess, "", "")
@@ -412,7 +424,8 @@ func TestABrokenSinkIsAPlatformError(t *testing.T) {
 	b := newBench(t, plan.Step{Script: "echo x; sleep 100"})
 	b.sink.refuse = func(*runnerv1.Chunk) error { return fmt.Errorf("write spool: no space left on device") }
 	b.result = Run(t.Context(), b.order, b.box, b.sink, b.stops)
-	if b.result.GetFailureClass() != string(domain.FailurePlatform) || !strings.Contains(b.result.GetMessage(), "no space left") {
+	if b.result.GetFailureClass() != string(domain.FailurePlatform) || !strings.Contains(b.result.GetMessage(),
+		"no space left") {
 		t.Errorf("%v", b.result)
 	}
 }
@@ -425,7 +438,8 @@ func TestWhatAStepLeavesBehindMayPrintUntilTheEnd(t *testing.T) {
 }
 
 func TestEffectsAreSaidOnlyOfEffectfulJobs(t *testing.T) {
-	for script, want := range map[string]domain.SideEffect{"exit 0": domain.EffectConfirmed, "exit 1": domain.EffectUnknown} {
+	for script, want := range map[string]domain.SideEffect{"exit 0": domain.EffectConfirmed,
+		"exit 1": domain.EffectUnknown} {
 		b := newBench(t, plan.Step{Script: script})
 		b.order.Manifest.Effectful = true
 		if got := b.run().result.GetEffect(); got != string(want) {
@@ -434,7 +448,8 @@ func TestEffectsAreSaidOnlyOfEffectfulJobs(t *testing.T) {
 	}
 	b := newBench(t, plan.Step{If: "${{ broken", Script: "exit 0"})
 	b.order.Manifest.Effectful = true
-	if got := b.run().want(domain.OutcomeFailure, domain.FailureInvalid, "condition").result.GetEffect(); got != string(domain.EffectNone) {
+	b.run().want(domain.OutcomeFailure, domain.FailureInvalid, "condition")
+	if got := b.result.GetEffect(); got != string(domain.EffectNone) {
 		t.Errorf("before any step: %s", got)
 	}
 }

@@ -67,6 +67,9 @@ type count struct {
 	rule    string
 }
 
+// newLog is a log with the limits of one attempt.
+//
+// tidy:long made once for a job; a struct would only repeat these names
 func newLog(sink Sink, attempt string, epoch uint64, stepMax, attemptMax int64, now func() time.Time) *log {
 	l := &log{
 		sink: sink, attempt: attempt, epoch: epoch, now: now,

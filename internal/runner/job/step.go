@@ -121,7 +121,9 @@ func (j *job) conclude(r *running, end ending) {
 	s.Outcome, s.Conclusion, s.ExitCode = end.outcome, end.outcome, int32(end.code)
 	s.Message = cut(j.log, end.message)
 	if end.outcome == outcomeFailure || end.outcome == outcomeTimedOut {
-		if end.message != "" {
+		// A plain exit code is said by the step itself; what only the runner knows is
+		// written where people look for it.
+		if end.message != "" && end.code == 0 || end.outcome == outcomeTimedOut {
 			j.log.say(s.GetIndex(), "%s", end.message)
 		}
 		// A platform that broke is no answer of the step, so there is nothing to forgive.

@@ -30,9 +30,9 @@ const (
 	// orderBytesMax bounds the order: a manifest and a little more.
 	orderBytesMax = manifest.MaxBytes + 1<<20
 	// marginPart and marginMax: the killing starts this much before abandonBy, so that
-	// it is over by then: a tenth of the lease's whole length, at most three seconds.
-	marginPart = 10
-	marginMax  = 3 * time.Second
+	// it is over by then: a fifth of what is left of the lease, at most five seconds.
+	marginPart = 5
+	marginMax  = 5 * time.Second
 	// destroyPatience is how long a sandbox may take to disappear.
 	destroyPatience = 2 * time.Minute
 	// eraseHead is how long the result waits for the storage to be erased; a huge

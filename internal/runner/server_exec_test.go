@@ -158,7 +158,8 @@ func (p *peer) source(w http.ResponseWriter, r *http.Request) {
 	}
 	h := &cgi.Handler{
 		Path: git, Args: []string{"http-backend"}, Root: "/source/test.git",
-		Env: []string{"GIT_PROJECT_ROOT=" + p.repo, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + p.repo, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1",
+			"GIT_CONFIG_GLOBAL=/dev/null"},
 	}
 	h.ServeHTTP(w, r)
 }
@@ -318,7 +319,8 @@ func (p *peer) answer(req *runnerv1.ExchangeRequest) *runnerv1.ExchangeResponse 
 	}
 	if !p.holdAcks {
 		for id, a := range p.attempts {
-			ack := &runnerv1.Ack{Attempt: id, Epoch: a.epoch, Progress: a.progress, Result: len(a.results) > 0, Refused: p.refused[id]}
+			ack := &runnerv1.Ack{Attempt: id, Epoch: a.epoch, Progress: a.progress, Result: len(a.results) > 0,
+				Refused: p.refused[id]}
 			for a.chunks[ack.GetChunks()+1] != nil {
 				ack.Chunks++
 			}
