@@ -164,7 +164,10 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID) {
 // heard notes that a runner spoke, and what it offers. An exchange beside a waiting poll
 // may open slots too (a job has just ended); an older one that arrives late may not.
 // Slots are lent only while a poll waits to be told.
-func (b *board) heard(id domain.RunnerID, sequence uint64, polling, draining bool, offers []domain.SlotToken, now time.Time) {
+//
+// tidy:long the parts of one exchange, passed from the one place that reads them
+func (b *board) heard(id domain.RunnerID, sequence uint64, polling, draining bool, offers []domain.SlotToken,
+	now time.Time) {
 	a := b.agents[id]
 	if a == nil {
 		return

@@ -284,4 +284,4 @@ type loaded struct {
 }
 
 // cost is about how much memory it takes.
-func (l *loaded) cost() int64 { return l.block.length + int64(len(l.spans))*160 + 256 }
+func (k *loaded) cost() int64 { return k.block.length + int64(len(k.spans))*160 + 256 }

@@ -178,6 +178,8 @@ func (t *Traces) exportAttempt(ctx context.Context, run domain.RunID, attempt At
 }
 
 // span makes one finished span and returns the context for its children.
+//
+// tidy:long a span is finished when it is made, so everything about it comes at once
 func (t *Traces) span(ctx context.Context, run domain.RunID, id, name string, from, to time.Time,
 	outcome domain.Outcome, attributes []attribute.KeyValue) context.Context {
 	if to.Before(from) {

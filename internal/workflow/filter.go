@@ -32,7 +32,7 @@ func (f *filter) accepts(name string) bool {
 }
 
 // filter compiles a list of patterns and reports the ones that are not valid.
-func (t *triggerReader) filter(f *syntax.Filter) *filter {
+func (r *triggerReader) filter(f *syntax.Filter) *filter {
 	if f == nil {
 		return nil
 	}
@@ -43,14 +43,14 @@ func (t *triggerReader) filter(f *syntax.Filter) *filter {
 		positive = positive || !negative
 		match, err := compilePattern(text)
 		if err != nil {
-			t.reports.Add(syntax.CodeInvalidFilter, n.Range,
+			r.reports.Add(syntax.CodeInvalidFilter, n.Range,
 				fmt.Sprintf("the pattern %s is not valid: %v", syntax.Quote(text), err), "")
 			continue
 		}
 		out.patterns = append(out.patterns, pattern{negative, match})
 	}
 	if !positive && len(f.Patterns) > 0 {
-		t.reports.Add(syntax.CodeInvalidFilter, f.Key.Range,
+		r.reports.Add(syntax.CodeInvalidFilter, f.Key.Range,
 			f.Key.Value+" has only patterns that start with !, so nothing matches",
 			"put '**' before them")
 	}

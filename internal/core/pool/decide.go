@@ -126,7 +126,7 @@ func issueToken(s *State, c IssueRegistrationToken, now time.Time) (Decision, *d
 	case slices.ContainsFunc(s.Runners, func(r Runner) bool { return r.Token == c.Token }):
 		return Decision{}, domain.Reject(domain.CodeAlreadyExists, "The token was used.")
 	case !expires.After(now) || expires.After(now.Add(TokenLifeMax)):
-		return refuse("expires", "A token expires within %d days.", int(TokenLifeMax.Hours()/24))
+		return refuse("expires", "A token expires within %d days.", int(TokenLifeMax/(24*time.Hour)))
 	case len(s.Tokens) >= tokensMax:
 		return Decision{}, domain.Reject(domain.CodeTooLarge, "The pool has too many unused registration tokens.")
 	}

@@ -29,6 +29,7 @@ const (
 	toCancel  = "cancel by=ben"
 )
 
+// tidy:long a table of one state each
 func canonicals() []canonical {
 	cancel := ending{EndsByPerson, "RequestCancel", toCancel}
 	return []canonical{

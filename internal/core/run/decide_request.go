@@ -167,7 +167,7 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 			Index: job.Index, Key: job.Key, Name: clip(job.Name, nameBytesMax),
 			Needs: slices.Clone(job.Needs), If: job.If, RunsOn: slices.Clone(job.RunsOn),
 			TimeoutSeconds:      job.TimeoutSeconds,
-			QueueTimeoutSeconds: int64(QueueTimeoutDefault.Seconds()),
+			QueueTimeoutSeconds: QueueTimeoutDefault.Milliseconds() / 1000,
 			Retry: Retry{
 				Max: job.Retry.Max, On: slices.Clone(job.Retry.On), BackoffSeconds: job.Retry.BackoffSeconds,
 			},

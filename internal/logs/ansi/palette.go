@@ -36,6 +36,9 @@ func level(v int) int {
 	return best
 }
 
+// distance is the square of how far apart two colours are.
+//
+// tidy:long six numbers are two colours; a struct for each would hide the arithmetic
 func distance(r, g, b, r2, g2, b2 int) int {
 	return (r-r2)*(r-r2) + (g-g2)*(g-g2) + (b-b2)*(b-b2)
 }

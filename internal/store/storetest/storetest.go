@@ -139,6 +139,8 @@ func seal(b *store.Batch) {
 }
 
 // add appends events to a stream: a row of count events that ends at version.
+//
+// tidy:long one row of a table as one line of a test
 func add(b *store.Batch, tenant domain.TenantID, stream domain.StreamID, version uint64, count uint32, events string) {
 	b.Rows = append(b.Rows, store.Row{
 		Tenant: tenant, Stream: stream, Version: version, Count: count, Events: []byte(events), At: at,
