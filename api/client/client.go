@@ -52,6 +52,7 @@ type Client struct {
 	Repositories fairleadv1connect.RepositoryServiceClient
 	Pools        fairleadv1connect.PoolServiceClient
 	Workflows    fairleadv1connect.WorkflowServiceClient
+	SignIn       fairleadv1connect.SignInServiceClient
 	Server       fairleadv1connect.ServerServiceClient
 
 	base     string
@@ -94,6 +95,7 @@ func New(server string, token domain.Secret, options Options) (*Client, error) {
 	c.Repositories = fairleadv1connect.NewRepositoryServiceClient(rpc)
 	c.Pools = fairleadv1connect.NewPoolServiceClient(rpc)
 	c.Workflows = fairleadv1connect.NewWorkflowServiceClient(rpc)
+	c.SignIn = fairleadv1connect.NewSignInServiceClient(rpc)
 	c.Server = fairleadv1connect.NewServerServiceClient(rpc)
 	return c, nil
 }

@@ -31,6 +31,7 @@ const (
 	ActionRunnerExchange Action = "runner.exchange"
 	ActionWorkflowLint   Action = "workflow.lint"
 	ActionServerRead     Action = "server.read"
+	ActionSignInInvite   Action = "session.invite"
 	ActionMetricsRead    Action = "metrics.read"
 	ActionSourceFetch    Action = "source.fetch"
 	ActionSourcePush     Action = "source.push"
@@ -111,7 +112,10 @@ var operations = map[string]operation{
 	fairleadv1connect.PoolServiceCreateRegistrationTokenProcedure: {ActionRunnerInvite, "pool", "pool"},
 	fairleadv1connect.PoolServiceRemoveRunnerProcedure:            {ActionRunnerRemove, "runner", "runner"},
 
-	fairleadv1connect.WorkflowServiceLintProcedure:    {ActionWorkflowLint, "", ""},
+	fairleadv1connect.WorkflowServiceLintProcedure: {ActionWorkflowLint, "", ""},
+
+	fairleadv1connect.SignInServiceCreateSignInLinkProcedure: {ActionSignInInvite, "", ""},
+
 	fairleadv1connect.ServerServiceGetServerProcedure: {ActionServerRead, "server", ""},
 
 	runnerv1connect.RunnerServiceRegisterProcedure: {ActionRunnerRegister, "runner", ""},

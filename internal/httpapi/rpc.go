@@ -46,6 +46,7 @@ func (s *Server) registerProcedures() {
 	if s.cfg.Server != nil {
 		fairleadv1connect.RegisterServerServiceHandler(s.rpc, s.cfg.Server)
 	}
+	fairleadv1connect.RegisterSignInServiceHandler(s.rpc, signInLinks{s})
 	if s.cfg.Runner != nil {
 		runnerv1connect.RegisterRunnerServiceHandler(s.rpc, s.cfg.Runner)
 	}

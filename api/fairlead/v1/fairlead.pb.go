@@ -4308,6 +4308,94 @@ func (x *Diagnostic) GetHint() string {
 	return ""
 }
 
+type CreateSignInLinkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateSignInLinkRequest) Reset() {
+	*x = CreateSignInLinkRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSignInLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSignInLinkRequest) ProtoMessage() {}
+
+func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
+func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+}
+
+type CreateSignInLinkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // below the server's address; holds the code
+	Expires       string                 `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateSignInLinkResponse) Reset() {
+	*x = CreateSignInLinkResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSignInLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSignInLinkResponse) ProtoMessage() {}
+
+func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
+func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *CreateSignInLinkResponse) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CreateSignInLinkResponse) GetExpires() string {
+	if x != nil {
+		return x.Expires
+	}
+	return ""
+}
+
 type GetServerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4316,7 +4404,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4328,7 +4416,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4341,7 +4429,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
 }
 
 type GetServerResponse struct {
@@ -4356,7 +4444,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4456,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4469,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -4425,7 +4513,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4525,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4538,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Partition) GetPartition() string {
@@ -4504,7 +4592,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4604,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4617,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -4945,7 +5033,11 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x16\n" +
 	"\x06column\x18\x05 \x01(\x05R\x06column\x12\x18\n" +
 	"\amessage\x18\x06 \x01(\tR\amessage\x12\x12\n" +
-	"\x04hint\x18\a \x01(\tR\x04hint\"\x12\n" +
+	"\x04hint\x18\a \x01(\tR\x04hint\"\x19\n" +
+	"\x17CreateSignInLinkRequest\"H\n" +
+	"\x18CreateSignInLinkResponse\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
+	"\aexpires\x18\x02 \x01(\tR\aexpires\"\x12\n" +
 	"\x10GetServerRequest\"\x95\x01\n" +
 	"\x11GetServerResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x14\n" +
@@ -4995,7 +5087,9 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x17CreateRegistrationToken\x12+.fairlead.v1.CreateRegistrationTokenRequest\x1a,.fairlead.v1.CreateRegistrationTokenResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/pools/{pool}/registration-tokens\x12u\n" +
 	"\fRemoveRunner\x12 .fairlead.v1.RemoveRunnerRequest\x1a!.fairlead.v1.RemoveRunnerResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/api/v1/runners/{runner}2j\n" +
 	"\x0fWorkflowService\x12W\n" +
-	"\x04Lint\x12\x18.fairlead.v1.LintRequest\x1a\x19.fairlead.v1.LintResponse\"\x1a\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/lint\x90\x02\x012v\n" +
+	"\x04Lint\x12\x18.fairlead.v1.LintRequest\x1a\x19.fairlead.v1.LintResponse\"\x1a\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/lint\x90\x02\x012\x93\x01\n" +
+	"\rSignInService\x12\x81\x01\n" +
+	"\x10CreateSignInLink\x12$.fairlead.v1.CreateSignInLinkRequest\x1a%.fairlead.v1.CreateSignInLinkResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/sign-in-links2v\n" +
 	"\rServerService\x12e\n" +
 	"\tGetServer\x12\x1d.fairlead.v1.GetServerRequest\x1a\x1e.fairlead.v1.GetServerResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/server\x90\x02\x01B<Z:github.com/fairlead-ci/fairlead/api/fairlead/v1;fairleadv1b\x06proto3"
 
@@ -5011,7 +5105,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5073,14 +5167,16 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*LintRequest)(nil),                     // 57: fairlead.v1.LintRequest
 	(*LintResponse)(nil),                    // 58: fairlead.v1.LintResponse
 	(*Diagnostic)(nil),                      // 59: fairlead.v1.Diagnostic
-	(*GetServerRequest)(nil),                // 60: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 61: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 62: fairlead.v1.Partition
-	(*ErrorInfo)(nil),                       // 63: fairlead.v1.ErrorInfo
-	nil,                                     // 64: fairlead.v1.CreateRunRequest.InputsEntry
+	(*CreateSignInLinkRequest)(nil),         // 60: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 61: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 62: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 63: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 64: fairlead.v1.Partition
+	(*ErrorInfo)(nil),                       // 65: fairlead.v1.ErrorInfo
+	nil,                                     // 66: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	64, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	66, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
 	59, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
@@ -5111,7 +5207,7 @@ var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
 	47, // 28: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
 	50, // 29: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
 	59, // 30: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	62, // 31: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	64, // 31: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
 	59, // 32: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
 	0,  // 33: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
 	2,  // 34: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
@@ -5134,31 +5230,33 @@ var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
 	53, // 51: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
 	55, // 52: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
 	57, // 53: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	60, // 54: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 55: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 56: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 57: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 58: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	19, // 59: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	21, // 60: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	23, // 61: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	25, // 62: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	27, // 63: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	31, // 64: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	35, // 65: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	37, // 66: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	40, // 67: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	42, // 68: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	44, // 69: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	46, // 70: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	49, // 71: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	52, // 72: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	54, // 73: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	56, // 74: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	58, // 75: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	61, // 76: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	55, // [55:77] is the sub-list for method output_type
-	33, // [33:55] is the sub-list for method input_type
+	60, // 54: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	62, // 55: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 56: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 57: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 58: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 59: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	19, // 60: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	21, // 61: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	23, // 62: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	25, // 63: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	27, // 64: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	31, // 65: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	35, // 66: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	37, // 67: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	40, // 68: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	42, // 69: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	44, // 70: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	46, // 71: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	49, // 72: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	52, // 73: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	54, // 74: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	56, // 75: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	58, // 76: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	61, // 77: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	63, // 78: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	56, // [56:79] is the sub-list for method output_type
+	33, // [33:56] is the sub-list for method input_type
 	33, // [33:33] is the sub-list for extension type_name
 	33, // [33:33] is the sub-list for extension extendee
 	0,  // [0:33] is the sub-list for field type_name
@@ -5175,9 +5273,9 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   67,
 			NumExtensions: 0,
-			NumServices:   6,
+			NumServices:   7,
 		},
 		GoTypes:           file_fairlead_v1_fairlead_proto_goTypes,
 		DependencyIndexes: file_fairlead_v1_fairlead_proto_depIdxs,

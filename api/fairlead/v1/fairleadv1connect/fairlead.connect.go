@@ -24,6 +24,8 @@ const (
 	PoolServiceName = "fairlead.v1.PoolService"
 	// WorkflowServiceName is the fully-qualified name of the WorkflowService service.
 	WorkflowServiceName = "fairlead.v1.WorkflowService"
+	// SignInServiceName is the fully-qualified name of the SignInService service.
+	SignInServiceName = "fairlead.v1.SignInService"
 	// ServerServiceName is the fully-qualified name of the ServerService service.
 	ServerServiceName = "fairlead.v1.ServerService"
 )
@@ -83,6 +85,9 @@ const (
 	PoolServiceRemoveRunnerProcedure = "/fairlead.v1.PoolService/RemoveRunner"
 	// WorkflowServiceLintProcedure is the procedure name of the WorkflowService's Lint RPC.
 	WorkflowServiceLintProcedure = "/fairlead.v1.WorkflowService/Lint"
+	// SignInServiceCreateSignInLinkProcedure is the procedure name of the SignInService's
+	// CreateSignInLink RPC.
+	SignInServiceCreateSignInLinkProcedure = "/fairlead.v1.SignInService/CreateSignInLink"
 	// ServerServiceGetServerProcedure is the procedure name of the ServerService's GetServer RPC.
 	ServerServiceGetServerProcedure = "/fairlead.v1.ServerService/GetServer"
 )
@@ -1074,6 +1079,78 @@ func (h workflowServiceHandler) lint(ctx context.Context, _ connect.Spec, stream
 		return err
 	}
 	res, err := h.svc.Lint(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+var (
+	signInServiceCreateSignInLinkSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("SignInService").Methods().ByName("CreateSignInLink"),
+			Procedure:  SignInServiceCreateSignInLinkProcedure,
+		}
+	})
+)
+
+// SignInServiceClient is a client for the fairlead.v1.SignInService service.
+type SignInServiceClient interface {
+	// CreateSignInLink makes a link with which a browser signs in once, as the caller. It is
+	// shown once: the same key asked again gives another link.
+	CreateSignInLink(context.Context, *v1.CreateSignInLinkRequest) (*v1.CreateSignInLinkResponse, error)
+}
+
+// NewSignInServiceClient constructs a client for the fairlead.v1.SignInService service. Multiple
+// service clients may share a single connect.Client.
+func NewSignInServiceClient(client *connect.Client) SignInServiceClient {
+	return &signInServiceClient{client: client}
+}
+
+// SignInServiceHandler is an implementation of the fairlead.v1.SignInService service.
+type SignInServiceHandler interface {
+	// CreateSignInLink makes a link with which a browser signs in once, as the caller. It is
+	// shown once: the same key asked again gives another link.
+	CreateSignInLink(context.Context, *v1.CreateSignInLinkRequest) (*v1.CreateSignInLinkResponse, error)
+}
+
+// RegisterSignInServiceHandler registers svc as the fairlead.v1.SignInService implementation on
+// server.
+func RegisterSignInServiceHandler(server *connect.Server, svc SignInServiceHandler) {
+	adapter := signInServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: signInServiceCreateSignInLinkSpec(), Handler: adapter.createSignInLink},
+	)
+}
+
+// UnimplementedSignInServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedSignInServiceHandler struct{}
+
+func (UnimplementedSignInServiceHandler) CreateSignInLink(context.Context, *v1.CreateSignInLinkRequest) (*v1.CreateSignInLinkResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.SignInService.CreateSignInLink is not implemented")
+}
+
+type signInServiceClient struct {
+	client *connect.Client
+}
+
+func (c *signInServiceClient) CreateSignInLink(ctx context.Context, req *v1.CreateSignInLinkRequest) (*v1.CreateSignInLinkResponse, error) {
+	var res v1.CreateSignInLinkResponse
+	if err := c.client.CallUnary(ctx, signInServiceCreateSignInLinkSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type signInServiceHandler struct{ svc SignInServiceHandler }
+
+func (h signInServiceHandler) createSignInLink(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CreateSignInLinkRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CreateSignInLink(ctx, &req)
 	if err != nil {
 		return err
 	}
