@@ -12,11 +12,16 @@ const CapacityMax = 1000
 const (
 	// uploadBytesMax is the most log that one exchange carries.
 	uploadBytesMax = 4 << 20
+	// uploadCountMax bounds the messages of each kind in one exchange: a server refuses
+	// thousands, and a long absence may leave that many tiny chunks.
+	uploadCountMax = 1024
 	// uploadDelay is how long progress and chunks wait for company. A result does not wait.
 	uploadDelay = 40 * time.Millisecond
 	// windowBytes is how much of an attempt's log is held in memory while it waits for
 	// the server; the rest stays in its spool.
 	windowBytes = 8 << 20
+	// chunkOverhead is what a chunk takes in memory besides its bytes.
+	chunkOverhead = 256
 	// batchBytes is how much of a spool is read at a time.
 	batchBytes = 1 << 20
 	// resendAfter: what was sent but not acknowledged for so long is sent again.

@@ -205,7 +205,7 @@ func (m *machine) spooled(attempt string, n news, now instant) {
 	}
 	for _, c := range n.chunks {
 		h.chunks = append(h.chunks, c)
-		h.chunkBytes += len(c.GetData())
+		h.chunkBytes += weight(c)
 	}
 	for _, p := range n.progress {
 		h.progress = append(h.progress, p)
@@ -219,6 +219,9 @@ func (m *machine) spooled(attempt string, n news, now instant) {
 		m.since = now
 	}
 }
+
+// weight is what a chunk costs in memory: tiny ones cost more than their bytes.
+func weight(c *runnerv1.Chunk) int { return len(c.GetData()) + chunkOverhead }
 
 // room reports whether more of an attempt's spool should be read into memory.
 func (m *machine) room(attempt string) bool {

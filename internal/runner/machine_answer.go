@@ -219,7 +219,7 @@ func (m *machine) ack(a *runnerv1.Ack, now instant) {
 	}
 	news := false
 	for len(h.chunks) > 0 && h.chunks[0].GetSequence() <= a.GetChunks() {
-		h.chunkBytes -= len(h.chunks[0].GetData())
+		h.chunkBytes -= weight(h.chunks[0])
 		h.chunks = h.chunks[1:]
 		h.chunksSent = max(h.chunksSent-1, 0)
 		news = true

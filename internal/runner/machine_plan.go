@@ -144,17 +144,17 @@ func (m *machine) load(req *runnerv1.ExchangeRequest, now instant) {
 		if h.dropped {
 			return
 		}
-		for h.progressSent < len(h.progress) {
+		for h.progressSent < len(h.progress) && len(req.GetProgress()) < uploadCountMax {
 			req.Progress = append(req.Progress, h.progress[h.progressSent])
 			h.progressSent++
 		}
-		for h.chunksSent < len(h.chunks) && room > 0 {
+		for h.chunksSent < len(h.chunks) && room > 0 && len(req.GetChunks()) < uploadCountMax {
 			c := h.chunks[h.chunksSent]
 			req.Chunks = append(req.Chunks, c)
 			room -= proto.Size(c)
 			h.chunksSent++
 		}
-		if h.chunksSent < len(h.chunks) {
+		if h.chunksSent < len(h.chunks) || h.progressSent < len(h.progress) {
 			more = true
 		} else if h.result != nil && !h.resultSent {
 			req.Results = append(req.Results, h.result)

@@ -306,3 +306,23 @@ func TestTheHighestTokenIsPresented(t *testing.T) {
 		t.Errorf("token %s", got)
 	}
 }
+
+func TestAnUploadIsBoundedAndAResultComesAfterItsLog(t *testing.T) {
+	r := newRig(t, 1)
+	r.answer(upload, &runnerv1.ExchangeResponse{})
+	r.running("att_a")
+	r.answer(beat, &runnerv1.ExchangeResponse{})
+	n := news{result: &runnerv1.Result{Attempt: "att_a", Epoch: 2, LogEnd: uploadCountMax + 5}}
+	for i := range uint64(uploadCountMax + 5) {
+		n.chunks = append(n.chunks, &runnerv1.Chunk{Sequence: i + 1, Data: []byte("x")})
+	}
+	r.m.spooled("att_a", n, r.now)
+	r.settle()
+	if up := r.sent[upload]; len(up.GetChunks()) != uploadCountMax || len(up.GetResults()) != 0 {
+		t.Fatalf("%d chunks, %d results", len(up.GetChunks()), len(up.GetResults()))
+	}
+	r.answer(upload, &runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Chunks: uploadCountMax}}})
+	if up := r.sent[upload]; len(up.GetChunks()) != 5 || len(up.GetResults()) != 1 {
+		t.Fatalf("%d chunks, %d results", len(up.GetChunks()), len(up.GetResults()))
+	}
+}

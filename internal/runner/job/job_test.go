@@ -280,7 +280,7 @@ func TestAStepTimesOut(t *testing.T) {
 		plan.Step{If: "always()", Script: "echo after"},
 	)
 	begun := time.Now()
-	b.run().want(domain.OutcomeFailure, domain.FailureTimeout, "timed out after 1s").
+	b.run().want(domain.OutcomeTimedOut, domain.FailureTimeout, "timed out after 1s").
 		steps("timed_out/timed_out", "success/success").log("after\n")
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("it took %v", took)

@@ -336,6 +336,10 @@ func (j *job) result() *runnerv1.Result {
 	case j.failed:
 		r.Outcome, r.FailureClass, r.Message = string(domain.OutcomeFailure), string(j.class), j.message
 	}
+	if r.GetOutcome() == string(domain.OutcomeFailure) && r.GetFailureClass() == string(domain.FailureTimeout) {
+		// A step that was over its limit and was not forgiven: the attempt timed out.
+		r.Outcome = string(domain.OutcomeTimedOut)
+	}
 	if j.started && j.m.Effectful {
 		r.Effect = string(domain.EffectUnknown)
 		if r.GetOutcome() == string(domain.OutcomeSuccess) {
