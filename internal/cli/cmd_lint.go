@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow"
+)
+
+// lintFile is what was found in one file; its JSON form is that of the API's diagnostics
+// with the end of the place added.
+type lintFile struct {
+	Path        string                `json:"path"`
+	Diagnostics []workflow.Diagnostic `json:"diagnostics"`
+	text        []byte
+}
+
+func (a *app) cmdLint() *cobra.Command {
+	var event string
+	command := a.withJSON(&cobra.Command{
+		Use:   "lint [FILE|FOLDER]...",
+		Short: "Check workflow files, without a server",
+		Long: `Check workflow files with the same compiler that a run uses. Nothing is sent anywhere.
+
+Without arguments the workflows of the repository that you stand in are checked: ` + workflow.FolderFairlead + ` and
+` + workflow.FolderGitHub + `. A single - reads standard input. Warnings do not fail.`,
+		Example: "  fairlead lint\n  fairlead lint .github/workflows/ci.yml\n  fairlead lint --json - <ci.yml",
+	})
+	command.Flags().StringVarP(&event, "event", "e", "", "check for this event too: push or workflow_dispatch")
+	fixed(command, "event", "push", "workflow_dispatch")
+	command.RunE = a.do(func(_ context.Context, args []string) error {
+		if event != "" {
+			if err := oneOf("event", event, "push", "workflow_dispatch"); err != nil {
+				return err
+			}
+		}
+		paths, notes, err := lintPaths(args)
+		if err != nil {
+			return err
+		}
+		var files []lintFile
+		for _, path := range paths {
+			text, err := a.readWorkflow(path)
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(path)
+			_, found := workflow.Compile(workflow.Source{Path: name, Text: text}, workflow.Inputs{Event: event},
+				workflow.DefaultLimits())
+			files = append(files, lintFile{Path: name, Diagnostics: append([]workflow.Diagnostic{}, found...), text: text})
+		}
+		return a.linted(files, notes)
+	})
+	return command
+}
+
+// linted prints what was found.
+func (a *app) linted(files []lintFile, notes []string) error {
+	errorsFound, warnings := 0, 0
+	for _, file := range files {
+		for _, d := range file.Diagnostics {
+			if d.Severity == workflow.Error {
+				errorsFound++
+			} else {
+				warnings++
+			}
+		}
+	}
+	if a.json {
+		err := a.printJSON(struct {
+			Files    []lintFile `json:"files"`
+			Errors   int        `json:"errors"`
+			Warnings int        `json:"warnings"`
+			Notes    []string   `json:"notes"`
+		}{files, errorsFound, warnings, list(notes)})
+		if err != nil {
+			return err
+		}
+	} else {
+		for _, file := range files {
+			fmt.Fprint(a.out, workflow.Render(file.Diagnostics, file.text))
+		}
+		for _, text := range notes {
+			a.note("note: %s", clean(text))
+		}
+		fmt.Fprintf(a.out, "%s: %s, %s\n", plural(len(files), "file"), plural(errorsFound, "error"),
+			plural(warnings, "warning"))
+	}
+	if errorsFound > 0 {
+		return &ended{ExitFailed}
+	}
+	return nil
+}
+
+// lintPaths finds the files that the arguments name.
+func lintPaths(args []string) (paths, notes []string, err error) {
+	if len(args) == 0 {
+		root, err := workflowRoot()
+		if err != nil {
+			return nil, nil, err
+		}
+		paths, notes, err = workflowsBelow(root)
+		if err == nil && len(paths) == 0 {
+			err = usagef("no workflow file in %s or %s", workflow.FolderFairlead, workflow.FolderGitHub)
+		}
+		return paths, notes, err
+	}
+	for _, arg := range args {
+		at, err := os.Stat(arg)
+		switch {
+		case arg == "-":
+			paths = append(paths, arg)
+		case err != nil:
+			return nil, nil, usagef("%v", err)
+		case !at.IsDir():
+			paths = append(paths, arg)
+		default:
+			below, shadowed, err := workflowsIn(arg)
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(below) == 0 {
+				return nil, nil, usagef("no workflow file in %s", arg)
+			}
+			paths, notes = append(paths, below...), append(notes, shadowed...)
+		}
+	}
+	return paths, notes, nil
+}
+
+// workflowsIn lists the workflows of a folder: those of the repository when it is one,
+// else the YAML files in it.
+func workflowsIn(folder string) (paths, notes []string, err error) {
+	if paths, notes, err = workflowsBelow(folder); err != nil || len(paths) > 0 {
+		return paths, notes, err
+	}
+	for _, pattern := range []string{"*.yml", "*.yaml"} {
+		found, err := fs.Glob(os.DirFS(folder), pattern)
+		if err != nil {
+			return nil, nil, fmt.Errorf("list %s: %w", folder, err)
+		}
+		for _, name := range found {
+			paths = append(paths, filepath.Join(folder, name))
+		}
+	}
+	slices.Sort(paths)
+	return paths, nil, nil
+}
+
+// workflowsBelow lists the workflows of the repository at root, as a run would find them.
+func workflowsBelow(root string) (paths, notes []string, err error) {
+	var all []string
+	for _, folder := range []string{workflow.FolderFairlead, workflow.FolderGitHub} {
+		entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(folder)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("list workflows: %w", err)
+		}
+		for _, entry := range entries {
+			if !entry.IsDir() {
+				all = append(all, folder+"/"+entry.Name())
+			}
+		}
+	}
+	chosen, shadowed := workflow.Select(all)
+	for _, path := range chosen {
+		paths = append(paths, filepath.Join(root, filepath.FromSlash(path)))
+	}
+	for _, path := range shadowed {
+		notes = append(notes, fmt.Sprintf("%s is not read: %s has a file of that name", path, workflow.FolderFairlead))
+	}
+	return paths, notes, nil
+}
+
+// workflowRoot is the nearest folder above that holds a repository or workflows, relative
+// to the working folder where that is shorter.
+func workflowRoot() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find working folder: %w", err)
+	}
+	for at, up := folder, ""; ; {
+		for _, mark := range []string{".git", ".fairlead", workflow.FolderGitHub} {
+			if _, err := os.Stat(filepath.Join(at, mark)); err == nil {
+				return up, nil
+			}
+		}
+		parent := filepath.Dir(at)
+		if parent == at {
+			return "", nil
+		}
+		at, up = parent, filepath.Join(up, "..")
+	}
+}
+
+// readWorkflow reads a file, but not more of it than the compiler would look at.
+func (a *app) readWorkflow(path string) ([]byte, error) {
+	var from io.Reader = a.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, int64(workflow.DefaultLimits().SourceBytes)+1))
+	if err != nil {
+		return nil, usagef("read %s: %s", path, strings.TrimPrefix(err.Error(), "read "+path+": "))
+	}
+	return text, nil
+}

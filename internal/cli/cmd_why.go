@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlead-ci/fairlead/api/client"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+)
+
+func (a *app) cmdWhy() *cobra.Command {
+	command := a.withJSON(&cobra.Command{
+		Use:   "why RUN [JOB]",
+		Short: "Explain why a run or a job is as it is, and what will change that",
+		Long: `Explain a run, or one of its jobs: why it is as it is, the events that led there (nearest first), and for
+everything that waits the event, the timer or the person that ends the wait.`,
+		Example: "  fairlead why latest\n  fairlead why latest deploy",
+		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.ask(a.completeRunJob),
+	})
+	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
+		s, err := a.subject(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		job := string(s.job)
+		if len(args) == 2 {
+			job = args[1]
+		}
+		response, err := c.Runs.WhyRun(ctx, &fairleadv1.WhyRunRequest{Run: string(s.run), Job: job})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printMessage(response)
+		}
+		var out strings.Builder
+		for i, explanation := range response.GetExplanations() {
+			if i > 0 {
+				out.WriteByte('\n')
+			}
+			a.explain(&out, explanation)
+		}
+		_, err = fmt.Fprint(a.out, out.String())
+		return err
+	})
+	return command
+}
+
+func (a *app) explain(out *strings.Builder, e *fairleadv1.Explanation) {
+	fmt.Fprintf(out, "%s  %s\n  %s\n", a.out.paint(strong, clean(e.GetName())), a.out.word(clean(e.GetState())),
+		clean(e.GetSentence()))
+	if len(e.GetCauses()) > 0 {
+		out.WriteString("  Because:\n")
+		for _, cause := range e.GetCauses() {
+			fmt.Fprintf(out, "    %s  %s %s\n", a.out.paint(faint, clock(cause.GetAt())), clean(cause.GetText()),
+				a.out.paint(faint, "["+clean(cause.GetEvent())+"]"))
+		}
+	}
+	if len(e.GetEndings()) > 0 {
+		out.WriteString("  What ends this:\n")
+		for _, ending := range e.GetEndings() {
+			fmt.Fprintf(out, "    %s: %s", clean(ending.GetKind()), clean(ending.GetText()))
+			if at := clock(ending.GetAt()); at != "" {
+				fmt.Fprintf(out, " (%s)", at)
+			}
+			out.WriteByte('\n')
+		}
+	}
+}
