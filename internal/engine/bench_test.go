@@ -44,10 +44,10 @@ func BenchmarkRuns(b *testing.B) {
 		partitions int
 		submitters []int
 	}{
-		{"memory", openMemory, 1, []int{1024}},
-		{"sqlite", openSQLite, 1, []int{1, 64, 1024}},
-		{"postgres", openPostgres, 1, []int{1, 64, 1024}},
-		{"postgres", openPostgres, 4, []int{1024}},
+		{"memory", openMemory, 1, []int{256}},
+		{"sqlite", openSQLite, 1, []int{1, 32, 256}},
+		{"postgres", openPostgres, 1, []int{1, 32, 256}},
+		{"postgres", openPostgres, 4, []int{256}},
 	} {
 		for _, submitters := range c.submitters {
 			b.Run(fmt.Sprintf("%s/partitions=%d/submitters=%d", c.name, c.partitions, submitters), func(b *testing.B) {
