@@ -148,10 +148,7 @@ func (j *judge) file(f *ast.File) {
 	j.marks = map[int]bool{}
 	for _, group := range f.Comments {
 		for _, c := range group.List {
-			if reason, ok := strings.CutPrefix(c.Text, "// "+unordered); ok {
-				if strings.TrimSpace(reason) == "" {
-					j.at(c.Pos(), "tidy:unordered without a reason")
-				}
+			if strings.HasPrefix(c.Text, "// "+unordered) {
 				j.marks[j.t.line(c.Pos())] = true
 				j.marks[j.t.line(group.End())+1] = true
 			}

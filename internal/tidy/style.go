@@ -361,7 +361,7 @@ func code(group *ast.CommentGroup) bool {
 	body := f.Decls[0].(*ast.FuncDecl).Body
 	return len(body.List) > 1 || slices.ContainsFunc(body.List, func(s ast.Stmt) bool {
 		switch s.(type) {
-		case *ast.ExprStmt, *ast.LabeledStmt, *ast.EmptyStmt:
+		case *ast.ExprStmt, *ast.LabeledStmt, *ast.BlockStmt, *ast.EmptyStmt:
 			return false // a call or a key as an example of itself
 		}
 		return true
