@@ -218,7 +218,7 @@ func stepViewsOf(job *fairleadv1.Job, a *fairleadv1.Attempt, log logWindow, now 
 		if !known[int32(i)] {
 			look := statusOf("waiting")
 			if a.GetOutcome() != "" {
-				look = status{"skipped", "did not start", "off"}
+				look = didNotStart
 			}
 			out = append(out, stepView{Index: int32(i), Name: orElse(name, fmt.Sprintf("step %d", i+1)), Status: look})
 		}
@@ -235,12 +235,17 @@ func (v stepView) at(place *fairleadv1.StepRange, base string) stepView {
 	return v
 }
 
+// didNotStart is the look of a step that its attempt did not come to.
+var didNotStart = status{"skipped", "did not start", "off"}
+
 func statusOfStep(a *fairleadv1.Attempt, s *fairleadv1.Step) status {
 	switch {
 	case s.GetConclusion() == "success" && s.GetOutcome() == "failure":
 		return statusOf("soft_failure")
 	case s.GetOutcome() != "":
 		return statusOf(s.GetOutcome())
+	case s.GetStarted() == "" && a.GetOutcome() != "":
+		return didNotStart
 	case s.GetStarted() == "":
 		return statusOf("waiting")
 	case a.GetOutcome() != "" || a.GetUncertain():
@@ -270,6 +275,8 @@ func (p *Pages) readWindow(ctx context.Context, a *fairleadv1.Attempt, ask logAs
 	if err != nil {
 		what := p.explain(ctx, err)
 		w.Problem = &what
+		w.First = w.Base + "?from=1"
+		w.Last = fmt.Sprintf("%s?from=%d", w.Base, max(1, a.GetLog().GetLines()-windowLinesDefault+1))
 		return w
 	}
 	w.Lines, w.steps = lines, answer.GetSteps()

@@ -196,16 +196,13 @@ if (gallery) {
     assert.deepEqual(after, { same: true, key: before, reason: "half a sentence", open: true, focus: "reason" });
   });
 
-  await promise("a lost connection is shown and heals", async (page, context) => {
+  await promise("a lost connection is shown and heals", async (page) => {
     await page.goto(path("run-live"));
     await page.waitForFunction(() => document.querySelector("#link-state").textContent === "live");
     await page.route("**/api/v1/**", (route) => route.abort());
     await page.route("**/runs/**", (route) => route.abort());
-    await page.evaluate(() => dispatchEvent(new Event("offline")));
-    await context.setOffline(true);
     await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
     await page.waitForSelector(".link-state.lost");
-    await context.setOffline(false);
     await page.unroute("**/api/v1/**");
     await page.unroute("**/runs/**");
     await page.waitForFunction(() => document.querySelector("#link-state").textContent === "live", null,

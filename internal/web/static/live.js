@@ -66,6 +66,7 @@ export async function refresh() {
       } while (again);
       follow();
       if (!stream) say("");
+      else if (stream.readyState === EventSource.OPEN) say("live");
     } catch {
       say("connection lost, trying again", true);
       schedule(retryLeast * 2);

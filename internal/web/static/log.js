@@ -359,6 +359,7 @@ function wire(log) {
       box.focus({ preventScroll: true });
     }
   });
+  document.addEventListener("refreshed", () => log.markStep());
   addEventListener("hashchange", () => log.fromHash());
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) log.unwatch();
