@@ -16,11 +16,12 @@ type inspected struct {
 	file        scm.File
 	triggers    workflow.Triggers
 	diagnostics []workflow.Diagnostic
+	event       string // that pick asked with
 }
 
 func (c *cause) inspect(file scm.File) inspected {
 	triggers, diagnostics := workflow.Inspect(workflow.Source{Path: file.Path, Text: file.Bytes}, c.triggers.cfg.Limits)
-	return inspected{file, triggers, diagnostics}
+	return inspected{file: file, triggers: triggers, diagnostics: diagnostics}
 }
 
 // choose finds the one workflow that a request means and fixes its event. A file that is
@@ -44,12 +45,17 @@ func (c *cause) choose() (scm.File, error) {
 	for _, file := range c.files {
 		all = append(all, c.inspect(file))
 	}
-	event, found, reasons := pick(all, c.request.Event, c.ref)
+	found, reasons := pick(all, c.request.Event, c.ref)
 	switch len(found) {
 	case 1:
-		c.request.Event = event
+		c.request.Event = found[0].event
 		return found[0].file, nil
 	case 0:
+		if broken := failures(all); len(broken) > 0 {
+			return scm.File{}, &Refusal{Diagnostics: broken, Choices: c.choices(c.files),
+				Rejection: &domain.Rejection{Code: domain.CodeWorkflowInvalid, Field: "workflow",
+					Message: fmt.Sprintf("No workflow of commit %.12s starts here: %s.", c.commit.ID, strings.Join(reasons, "; "))}}
+		}
 		return scm.File{}, &Refusal{Choices: c.choices(c.files),
 			Rejection: &domain.Rejection{Code: domain.CodeWorkflowNotFound, Field: "workflow",
 				Message: fmt.Sprintf("No workflow of commit %.12s starts here: %s.", c.commit.ID, strings.Join(reasons, "; "))}}
@@ -61,36 +67,47 @@ func (c *cause) choose() (scm.File, error) {
 	choices := c.choices(files)
 	return scm.File{}, &Refusal{Choices: choices,
 		Rejection: &domain.Rejection{Code: domain.CodeWorkflowAmbiguous, Field: "workflow",
-			Message: fmt.Sprintf("Several workflows match the event %s: %s. Name one.", event, strings.Join(choices, ", "))}}
+			Message: fmt.Sprintf("Several workflows match: %s. Name one.", strings.Join(choices, ", "))}}
 }
 
-// pick lists the workflows that the event starts. Without an event it is
-// workflow_dispatch where any workflow declares it, else push.
-func pick(all []inspected, event, ref string) (string, []inspected, []string) {
-	events := []string{event}
-	if event == "" {
-		events = []string{workflow.EventDispatch, workflow.EventPush}
-	}
-	var reasons []string
-	for _, event = range events {
-		var found []inspected
-		reasons = nil
-		for _, in := range all {
-			ok, reason := in.triggers.Match(event, ref)
-			switch {
-			case ok:
-				found = append(found, in)
-			case workflow.Failed(in.diagnostics):
-				reasons = append(reasons, in.file.Path+" can't be read: "+firstError(in.diagnostics))
-			default:
-				reasons = append(reasons, in.file.Path+": "+reason)
-			}
-		}
-		if len(found) > 0 {
-			return event, found, reasons
+// failures are the findings of files that can't even be read for what starts them.
+func failures(all []inspected) (out []workflow.Diagnostic) {
+	for _, in := range all {
+		if workflow.Failed(in.diagnostics) {
+			out = append(out, in.diagnostics...)
 		}
 	}
-	return event, nil, reasons[:min(len(reasons), choicesMax)]
+	return out
+}
+
+// pick lists the workflows that the event starts. Without an event each workflow is asked
+// with its own: workflow_dispatch where it declares that, else push. So a workflow for
+// pushes is not passed over in silence because another one can be dispatched.
+func pick(all []inspected, event, ref string) (found []inspected, reasons []string) {
+	for _, in := range all {
+		in.event = eventOf(in.triggers, event)
+		ok, reason := in.triggers.Match(in.event, ref)
+		switch {
+		case ok:
+			found = append(found, in)
+		case workflow.Failed(in.diagnostics):
+			reasons = append(reasons, in.file.Path+" can't be read: "+firstError(in.diagnostics))
+		default:
+			reasons = append(reasons, in.file.Path+": "+reason)
+		}
+	}
+	return found, reasons[:min(len(reasons), choicesMax)]
+}
+
+// eventOf is the event that a request without one means for a workflow.
+func eventOf(t workflow.Triggers, asked string) string {
+	switch {
+	case asked != "":
+		return asked
+	case t.Declares(workflow.EventDispatch):
+		return workflow.EventDispatch
+	}
+	return workflow.EventPush
 }
 
 // named finds the workflow that the request names by path or file name.
@@ -115,13 +132,7 @@ func (c *cause) named() (scm.File, error) {
 		}
 		return in.file, nil
 	}
-	event := c.request.Event
-	if event == "" {
-		event = workflow.EventPush
-		if in.triggers.Declares(workflow.EventDispatch) {
-			event = workflow.EventDispatch
-		}
-	}
+	event := eventOf(in.triggers, c.request.Event)
 	// Who names a workflow has chosen: filters on branches say what starts by itself.
 	if !in.triggers.Declares(event) {
 		return scm.File{}, &Refusal{Choices: in.triggers.Events,

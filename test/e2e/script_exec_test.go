@@ -87,6 +87,13 @@ func scripts(t *testing.T, store func(testing.TB) string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "runner": cmdRunner, "signal": cmdSignal, "ended": cmdEnded, "until": cmdUntil,
 			"value": cmdValue, "repo": cmdRepo, "gone": cmdGone, "lines": cmdLines, "http": cmdHTTP, "sleep": cmdSleep,
+			"tmpfs": cmdTmpfs, "mark": cmdMark, "fetchlog": cmdFetchLog,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("no such condition: %s", cond)
 		},
 	})
 }
@@ -100,6 +107,8 @@ type yard struct {
 
 	mu        sync.Mutex
 	processes map[string]*process
+	mounts    []string
+	marked    []string
 }
 
 // process is a server or a runner that a script started.
@@ -136,8 +145,14 @@ func (y *yard) close() {
 		}
 	}
 	for _, pid := range processesWith([]byte(y.work)) {
-		if pid != os.Getpid() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, dir := range y.marked {
+		_ = exec.Command("chattr", "-R", "-i", dir).Run()
+	}
+	for _, dir := range slices.Backward(y.mounts) {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			y.t.Errorf("umount %s: %v\n%s", dir, err, out)
 		}
 	}
 }
@@ -240,7 +255,7 @@ func cmdRunner(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	y, name := yardOf(ts), args[0]
 	line := []string{"fairlead-runner", "--server", ts.Getenv("URL"), "--name", name, "--data", filepath.Join(y.work, "runner-"+name)}
-	if !fileExists(filepath.Join(y.work, "runner-"+name)) {
+	if !fileExists(filepath.Join(y.work, "runner-"+name, "runner.json")) {
 		out, err := y.output(ts, "fairlead", "runner", "token", "--pool", "default")
 		ts.Check(err)
 		line = append(line, "--token", strings.TrimSpace(string(out)))
@@ -316,7 +331,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // cmdValue: value FILE PATH WANT compares a value of a JSON file (or of its last line):
-// jobs.0.attempts.1.outcome. A WANT of null is JSON null; PATH ending in # is a length.
+// jobs.0.attempts.1.outcome. A WANT of null is JSON null; a PATH that ends in len is a length.
 func cmdValue(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: value FILE PATH WANT")
@@ -334,7 +349,7 @@ func cmdValue(ts *testscript.TestScript, neg bool, args []string) {
 		case map[string]any:
 			v = at[part]
 		case []any:
-			if part == "#" {
+			if part == "len" {
 				v = float64(len(at))
 				continue
 			}
@@ -447,6 +462,47 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%v", err)
 	}
 	_, _ = io.Copy(ts.Stdout(), bytes.NewReader(out))
+}
+
+// cmdTmpfs: tmpfs DIR SIZE mounts a small file system, for full disks.
+func cmdTmpfs(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+args[1], "tmpfs", dir).CombinedOutput(); err != nil {
+		ts.Fatalf("mount: %v\n%s", err, out)
+	}
+	y := yardOf(ts)
+	y.mu.Lock()
+	y.mounts = append(y.mounts, dir)
+	y.mu.Unlock()
+}
+
+// cmdMark: mark DIR on|off makes a folder and all in it immutable, so that nothing can be
+// stored there: the blob store is gone.
+func cmdMark(ts *testscript.TestScript, neg bool, args []string) {
+	flag := "+i"
+	if args[1] == "off" {
+		flag = "-i"
+	}
+	dir := ts.MkAbs(args[0])
+	if out, err := exec.Command("chattr", "-R", flag, dir).CombinedOutput(); err != nil {
+		ts.Fatalf("chattr: %v\n%s", err, out)
+	}
+	y := yardOf(ts)
+	y.mu.Lock()
+	y.marked = append(y.marked, dir)
+	y.mu.Unlock()
+}
+
+// cmdFetchLog: fetchlog FILE JOB [ATTEMPT] writes the raw log of the latest run's job.
+func cmdFetchLog(ts *testscript.TestScript, neg bool, args []string) {
+	line := []string{"fairlead", "logs", "latest", args[1], "--raw"}
+	if len(args) > 2 {
+		line = append(line, "--attempt", args[2])
+	}
+	out, err := yardOf(ts).output(ts, line...)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out, 0o600))
 }
 
 // cmdSleep: sleep DURATION, for the few cases where what is shown is that time changes
