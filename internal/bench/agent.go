@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"time"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"github.com/google/uuid"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/manifest"
+)
+
+const (
+	protocol = 1
+	// pollFor is how long a poll asks to wait; the server may answer sooner.
+	pollFor = 20 * time.Second
+)
+
+// agent is a runner with one slot that speaks the real protocol over a connection of its
+// own and executes nothing: it reports success at once.
+type agent struct {
+	client          runnerv1connect.RunnerServiceClient
+	session, secret string
+	runner          string
+	keys            manifest.Keyring
+	sequence, offer uint64
+	token           string // the highest acknowledgement seen
+}
+
+// order is a lease whose manifest was verified.
+type order struct {
+	lease    *runnerv1.Lease
+	manifest *manifest.Manifest
+	at       time.Time // when it had been verified
+}
+
+// enlist registers a runner with a one-time token, the way every runner does.
+func (s *stage) enlist(ctx context.Context, name string) (*agent, error) {
+	token, err := s.server.client.Pools.CreateRegistrationToken(ctx, &fairleadv1.CreateRegistrationTokenRequest{Pool: "default"})
+	if err != nil {
+		return nil, fmt.Errorf("make registration token: %w", err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 1}
+	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: runnerv1connect.NewRunnerServiceClient(
+		connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, s.server.url)))}
+	answer, err := a.client.Register(ctx, &runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name,
+		Capacity: 1, Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
+		ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()})
+	if err != nil {
+		return nil, fmt.Errorf("register %s: %w", name, err)
+	}
+	for _, key := range answer.GetKeys() {
+		if err := a.keys.Add(key.GetId(), key.GetEd25519()); err != nil {
+			return nil, fmt.Errorf("register %s: %w", name, err)
+		}
+	}
+	a.runner, a.session = answer.GetRunner(), answer.GetSession()
+	return a, nil
+}
+
+func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
+	a.sequence++
+	req.Session, req.Resume, req.Sequence, req.Token = a.session, a.secret, a.sequence, a.token
+	answer, err := a.client.Exchange(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("exchange of %s: %w", a.runner, err)
+	}
+	if answer.GetToken() != "" {
+		a.token = answer.GetToken()
+	}
+	return answer, nil
+}
+
+// wait polls until there is an order. Its slot is offered under the number that it got
+// when it opened.
+func (a *agent) wait(ctx context.Context) (order, error) {
+	slot := fmt.Sprintf("%s/0/%d", a.runner, a.offer)
+	for {
+		answer, err := a.exchange(ctx, &runnerv1.ExchangeRequest{WaitMs: pollFor.Milliseconds(), Offers: []string{slot}})
+		if err != nil {
+			return order{}, err
+		}
+		if len(answer.GetLeases()) == 0 {
+			continue
+		}
+		lease := answer.GetLeases()[0]
+		m, err := manifest.Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature(), a.keys)
+		if err != nil {
+			return order{}, fmt.Errorf("order for %s: %w", a.runner, err)
+		}
+		if string(m.Runner) != a.runner || string(m.Slot) != slot || m.Epoch != lease.GetEpoch() {
+			return order{}, fmt.Errorf("order for %s: the manifest is for runner %s, slot %s", a.runner, m.Runner, m.Slot)
+		}
+		return order{lease, m, time.Now()}, nil
+	}
+}
+
+// conclude reports success and wants it acknowledged. end is the last chunk's sequence.
+func (a *agent) conclude(ctx context.Context, o order, end uint64, chunks ...*runnerv1.Chunk) error {
+	now := time.Now().UnixMicro()
+	steps := make([]*runnerv1.Step, 0, len(o.manifest.Steps))
+	for _, step := range o.manifest.Steps {
+		steps = append(steps, &runnerv1.Step{Index: uint32(step.Index), Outcome: string(domain.OutcomeSuccess),
+			Conclusion: string(domain.OutcomeSuccess), StartedUs: now, FinishedUs: now})
+	}
+	answer, err := a.exchange(ctx, &runnerv1.ExchangeRequest{Chunks: chunks, Results: []*runnerv1.Result{{
+		Attempt: o.lease.GetAttempt(), Epoch: o.lease.GetEpoch(), Outcome: string(domain.OutcomeSuccess), Steps: steps,
+		LogEnd: end, Effect: string(domain.EffectNone), Digest: string(domain.DigestOf([]byte(o.lease.GetAttempt()))), AtUs: now}}})
+	if err != nil {
+		return err
+	}
+	for _, ack := range answer.GetAcks() {
+		if ack.GetRefused() != "" {
+			return fmt.Errorf("result of %s: refused: %s %s", ack.GetAttempt(), ack.GetRefused(), ack.GetMessage())
+		}
+		if ack.GetResult() {
+			a.offer++
+			return nil
+		}
+	}
+	return fmt.Errorf("result of %s: not acknowledged", o.lease.GetAttempt())
+}
+
+// chunk is a piece of an attempt's log.
+func (o order) chunk(sequence uint64, content []byte, checksum uint64) *runnerv1.Chunk {
+	const standardOutput = 1
+	return &runnerv1.Chunk{Attempt: o.lease.GetAttempt(), Epoch: o.lease.GetEpoch(), Sequence: sequence,
+		Stream: standardOutput, AtUs: time.Now().UnixMicro(), Data: content, Checksum: checksum}
+}

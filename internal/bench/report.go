@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is one measurement with everything it has to be read with.
+type Report struct {
+	Bench   string  `json:"bench"`
+	Version string  `json:"version"` // of the program, which is client and server
+	Go      string  `json:"go"`
+	Machine Machine `json:"machine"`
+	Server  Server  `json:"server"`
+	// Generator is what asked: this process, and the clients that it started.
+	Generator Usage `json:"generator"`
+	Disk      Disk  `json:"disk"`
+	// Settings say how much of what was asked for.
+	Settings map[string]any `json:"settings"`
+	Figures  []Figure       `json:"figures"`
+	Notes    []string       `json:"notes"`
+}
+
+// Server is the process that was measured.
+type Server struct {
+	Command    string `json:"command"` // up or server
+	Version    string `json:"version"` // as it says itself
+	Store      string `json:"store"`
+	Durability string `json:"durability"`
+	Isolation  string `json:"isolation,omitempty"` // of the runner in it
+	Usage      Usage  `json:"usage"`               // while it was measured
+}
+
+// Disk is the time of a write and sync of 4 KiB in the server's folder.
+type Disk struct {
+	Before *Spread `json:"fsync_before"`
+	After  *Spread `json:"fsync_after"`
+}
+
+// Figure is one measured thing: a value, or a spread of times.
+type Figure struct {
+	Name   string  `json:"name"`
+	About  string  `json:"about"`
+	Value  float64 `json:"value,omitempty"`
+	Unit   string  `json:"unit"`
+	Aim    float64 `json:"aim,omitempty"` // what we want it to be, for the median of a spread
+	Spread *Spread `json:"spread,omitempty"`
+}
+
+func (r *Report) spread(name, about string, t *times) {
+	if s := t.spread(); s.Count > 0 {
+		r.Figures = append(r.Figures, Figure{Name: name, About: about, Unit: "ms", Spread: s})
+	}
+}
+
+func (r *Report) value(name, about string, value float64, unit string) {
+	r.Figures = append(r.Figures, Figure{Name: name, About: about, Value: value, Unit: unit})
+}
+
+// aim puts what we want beside the last figure.
+func (r *Report) aim(value float64) { r.Figures[len(r.Figures)-1].Aim = value }
+
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+const mebi = 1 << 20
+
+// Write shows the report to people.
+func (r *Report) Write(w io.Writer) error {
+	var out strings.Builder
+	m := r.Machine
+	fmt.Fprintf(&out, "fairlead bench %s  (%s, %s, %s)\n\n", r.Bench, r.Version, r.Go, settings(r.Settings))
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")) }
+	row("machine", fmt.Sprintf("%s, %d cores, %d MiB, %s %s %s", m.CPU, m.Cores, m.MemoryBytes/mebi, m.System, m.Kernel, m.Arch))
+	row("", fmt.Sprintf("%s on %s, load %.1f before and %.1f after", m.FileSystem, m.Device, m.LoadBefore, m.LoadAfter))
+	row("server", fmt.Sprintf("%s %s, store %s: %s", r.Server.Command, r.Server.Version, r.Server.Store, r.Server.Durability))
+	if r.Server.Isolation != "" {
+		row("", "isolation "+r.Server.Isolation)
+	}
+	row("server took", took(r.Server.Usage))
+	row("generator took", took(r.Generator))
+	_ = table.Flush()
+	fmt.Fprintf(&out, "\n%s", r.figures())
+	for _, note := range r.Notes {
+		fmt.Fprintf(&out, "\nNote: %s\n", note)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (r *Report) figures() string {
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")+"\t") }
+	row("", "p50", "p90", "p99", "max", "n", "", "aim")
+	line := func(name string, s *Spread, aim float64) {
+		row(name, fmt.Sprintf("%.1f", s.P50), fmt.Sprintf("%.1f", s.P90), fmt.Sprintf("%.1f", s.P99),
+			fmt.Sprintf("%.1f", s.Max), fmt.Sprint(s.Count), "ms", amount(aim))
+	}
+	for _, f := range r.Figures {
+		if f.Spread != nil {
+			line(f.Name, f.Spread, f.Aim)
+		} else {
+			row(f.Name, amount(f.Value), "", "", "", "", f.Unit, amount(f.Aim))
+		}
+	}
+	if r.Disk.Before != nil {
+		line("write+fsync 4 KiB, before", r.Disk.Before, 0)
+	}
+	if r.Disk.After != nil {
+		line("write+fsync 4 KiB, after", r.Disk.After, 0)
+	}
+	_ = table.Flush()
+	return out.String()
+}
+
+// took says what a process took, for people.
+func took(u Usage) string {
+	text := fmt.Sprintf("%.0f MiB in memory (%.0f at most), %.2f s of processor time", float64(u.RSS)/mebi,
+		float64(u.RSSPeak)/mebi, u.CPU)
+	if u.CPUChildren > 0 {
+		text += fmt.Sprintf(", %.2f s in processes it started", u.CPUChildren)
+	}
+	return text
+}
+
+func amount(value float64) string {
+	switch {
+	case value == 0:
+		return ""
+	case value >= 100:
+		return fmt.Sprintf("%.0f", value)
+	}
+	return fmt.Sprintf("%.1f", value)
+}

@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+)
+
+// Workflows of the repository that is measured with.
+const (
+	oneJob   = "one.yml"   // one job with one empty step
+	chainJob = "chain.yml" // ten such jobs, one after the other
+	wideJob  = "wide.yml"  // ten such jobs beside each other
+	jobsMany = 10
+)
+
+// workflowText writes a workflow of n jobs; chained ones need the one before.
+func workflowText(n int, chained bool) string {
+	var out strings.Builder
+	out.WriteString("on: workflow_dispatch\njobs:\n")
+	for i := range n {
+		fmt.Fprintf(&out, "  job-%d:\n    runs-on: ubuntu-latest\n", i)
+		if chained && i > 0 {
+			fmt.Fprintf(&out, "    needs: job-%d\n", i-1)
+		}
+		out.WriteString("    steps:\n      - run: \":\"\n")
+	}
+	return out.String()
+}
+
+// repository makes a small git repository with the workflows, and an editor's worth of
+// files, so that looking for changes costs what it costs.
+func (s *stage) repository(ctx context.Context) (string, error) {
+	root := filepath.Join(s.folder, "sample")
+	files := map[string]string{
+		".github/workflows/" + oneJob:   workflowText(1, false),
+		".github/workflows/" + chainJob: workflowText(jobsMany, true),
+		".github/workflows/" + wideJob:  workflowText(jobsMany, false),
+	}
+	for i := range 200 {
+		files[fmt.Sprintf("source/part%d/file%d.txt", i%20, i)] = strings.Repeat(fmt.Sprintf("line of file %d\n", i), 100)
+	}
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return "", fmt.Errorf("make repository: %w", err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return "", fmt.Errorf("make repository: %w", err)
+		}
+	}
+	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "--all"},
+		{"-c", "user.name=bench", "-c", "user.email=bench@fairlead.invalid", "commit", "--quiet", "--message=Sample"}} {
+		if err := git(ctx, root, args...); err != nil {
+			return "", fmt.Errorf("make repository: %w", err)
+		}
+	}
+	return root, nil
+}
+
+// accepted is the part of `fairlead run --json` that is read here.
+type accepted struct {
+	Event      string  `json:"event"`
+	Run        string  `json:"run"`
+	Outcome    *string `json:"outcome"`
+	Repository string  `json:"repository"`
+	Commit     string  `json:"commit"`
+}
+
+// introduce registers the repository and sends its commit, as a first run does.
+func (s *stage) introduce(ctx context.Context) (accepted, error) {
+	root, err := s.repository(ctx)
+	if err != nil {
+		return accepted{}, err
+	}
+	c, err := s.server.call(ctx, s.options, root, "run", "--workflow", oneJob, "--json", "--detach")
+	if err != nil {
+		return accepted{}, err
+	}
+	var first accepted
+	if err := json.Unmarshal(c.out, &first); err != nil || first.Commit == "" {
+		return accepted{}, fmt.Errorf("read the answer of run --json: %q: %w", c.out, err)
+	}
+	return first, nil
+}
+
+// ask asks for one more run over the API.
+func (s *stage) ask(ctx context.Context, of accepted, workflow string) (*fairleadv1.Run, error) {
+	answer, err := s.server.client.Runs.CreateRun(ctx, &fairleadv1.CreateRunRequest{Repository: of.Repository,
+		Commit: of.Commit, Ref: "refs/heads/main", Workflow: workflow, Event: "workflow_dispatch"})
+	if err != nil {
+		return nil, fmt.Errorf("ask for a run of %s: %w", workflow, err)
+	}
+	return answer.GetRun(), nil
+}
