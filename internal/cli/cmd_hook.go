@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,14 +14,17 @@ import (
 
 	"github.com/fairlead-ci/fairlead/api/client"
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/trigger/hook"
 )
 
 const (
 	// hookPatience bounds what a push waits for, all refs together.
-	hookPatience = 20 * time.Second
+	hookPatience = 14 * time.Second
 	// hookRefsMax bounds how many refs of one push are told of; a push of more is an
 	// import, not work that somebody wants run.
 	hookRefsMax = 100
+	// hookBytesMax bounds what is read of git: a million refs.
+	hookBytesMax = 128 << 20
 )
 
 func (a *app) cmdHook() *cobra.Command {
@@ -40,13 +44,10 @@ func (a *app) cmdHook() *cobra.Command {
 		}
 		return nil
 	})
-	hook := a.family("hook", "Hooks of git", receive)
-	hook.Hidden = true
-	return hook
+	family := a.family("hook", "Hooks of git", receive)
+	family.Hidden = true
+	return family
 }
-
-// push is one ref that moved.
-type push struct{ before, after, ref string }
 
 func (a *app) postReceive(ctx context.Context, name string) error {
 	pushes, err := a.readPushes()
@@ -73,10 +74,10 @@ func (a *app) postReceive(ctx context.Context, name string) error {
 			a.note("%d more refs were pushed; no run was started for them", len(pushes)-i)
 			break
 		}
-		response, err := c.Repositories.NotifyPush(ctx, &fairleadv1.NotifyPushRequest{Repository: name, Ref: p.ref,
-			Before: p.before, After: p.after, Pusher: pusher})
+		response, err := c.Repositories.NotifyPush(ctx, &fairleadv1.NotifyPushRequest{Repository: name, Ref: p.Ref,
+			Before: p.Before, After: p.After, Pusher: pusher})
 		if err != nil {
-			return fmt.Errorf("tell of %s: %w", p.ref, err)
+			return fmt.Errorf("tell of %s: %w", p.Ref, err)
 		}
 		for _, run := range response.GetRuns() {
 			fmt.Fprintf(a.out, "Fairlead: %s  %s\n", clean(run.GetSummary().GetWorkflow()), clean(run.GetUrl()))
@@ -89,22 +90,13 @@ func (a *app) postReceive(ctx context.Context, name string) error {
 }
 
 // readPushes reads what git writes to the hook. A deleted ref has no commit to run.
-func (a *app) readPushes() ([]push, error) {
-	var out []push
-	lines := bufio.NewScanner(a.Stdin)
-	for lines.Scan() {
-		fields := strings.SplitN(lines.Text(), " ", 3)
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("read pushed refs: unexpected line %.100q", lines.Text())
-		}
-		if strings.Trim(fields[1], "0") != "" {
-			out = append(out, push{fields[0], fields[1], fields[2]})
-		}
-	}
-	if err := lines.Err(); err != nil {
+func (a *app) readPushes() ([]hook.Update, error) {
+	text, err := io.ReadAll(io.LimitReader(a.Stdin, hookBytesMax))
+	if err != nil {
 		return nil, fmt.Errorf("read pushed refs: %w", err)
 	}
-	return out, nil
+	updates, err := hook.ParseUpdates(string(text))
+	return slices.DeleteFunc(updates, func(u hook.Update) bool { return strings.Trim(u.After, "0") == "" }), err
 }
 
 // byPath finds the repository that was registered with the path of the one that git is

@@ -94,8 +94,8 @@ func (a *app) printLog(ctx context.Context, c *client.Client, o *logOptions, arg
 
 // followLogs shows the lines of one job, or of all, through all further attempts.
 func (a *app) followLogs(ctx context.Context, c *client.Client, run *fairleadv1.Run, word string) error {
-	f := &follower{client: c, run: run.GetRun(), logs: true, newest: true, round: 1}
-	if word != "" {
+	f := &follower{client: c, run: run.GetRun(), logs: true, newest: true, round: 1, ordered: true}
+	if word != "" || len(run.GetJobs()) == 1 {
 		job, err := pickJob(run, word)
 		if err != nil {
 			return err

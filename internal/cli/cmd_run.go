@@ -229,11 +229,13 @@ func (a *app) follow(ctx context.Context, f *follower, quiet bool) error {
 	case a.json:
 		f.view = &jsonView{app: a}
 	case a.out.tty && !quiet:
+		f.ordered = true
 		live = newLiveView(a.out)
 		f.view = live
 	default:
 		plain := newPlainView(a.out)
 		plain.quiet = quiet
+		f.ordered = true
 		f.view = plain
 	}
 	run, err := f.follow(ctx)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/fairlead-ci/fairlead/api/client"
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 )
@@ -19,6 +21,8 @@ const (
 	// drainPatience is how long the rest of a log is waited for, since its last byte, when
 	// what was followed has concluded. A log is sealed right after its attempt.
 	drainPatience = 15 * time.Second
+	// orderPatience is how long the news of an attempt's end waits for the end of its log.
+	orderPatience = time.Second
 	// idleAfter is how long nothing happens before a view says what is waited for.
 	idleAfter = 2 * time.Second
 )
@@ -58,11 +62,13 @@ type follower struct {
 	logs   bool
 	job    string // id of the only job to follow; "" for all
 	round  int32  // the first round whose logs are shown; 0: the current one
-	newest bool   // of the attempts that exist already, only each job's newest
+	// ordered shows how an attempt ended after its log.
+	ordered bool
+	newest  bool // of the attempts that exist already, only each job's newest
 
 	mu      sync.Mutex // guards what is below, and every call of view
 	seen    *fairleadv1.Run
-	open    map[string]bool // attempts whose log is or was followed
+	open    map[string]chan struct{} // by attempt: closed when its log was shown; nil: not shown
 	lastLog time.Time
 	quiet   *time.Timer
 	all     sync.WaitGroup
@@ -71,7 +77,7 @@ type follower struct {
 // follow returns the last version of the run that was seen. With an error that may be an
 // unfinished one, or nil.
 func (f *follower) follow(ctx context.Context) (*fairleadv1.Run, error) {
-	f.open = map[string]bool{}
+	f.open = map[string]chan struct{}{}
 	logs, stop := context.WithCancel(ctx)
 	defer stop()
 	f.quiet = time.AfterFunc(idleAfter, f.idle)
@@ -106,28 +112,94 @@ func (f *follower) next(logs context.Context, run *fairleadv1.Run) error {
 	if f.round == 0 {
 		f.round = run.GetSummary().GetRound()
 	}
+	concluded, late := f.openLogs(logs, before, run)
+	if f.ordered && len(late) > 0 {
+		// A person reads the log first and then how it ended, as it happened.
+		begun := unfinished(run, late)
+		f.view.changed(before, begun)
+		f.view.flush()
+		before = begun
+		f.mu.Unlock()
+		f.settle(logs, late)
+		f.mu.Lock()
+	}
 	f.view.changed(before, run)
-	concluded := false
+	f.view.flush()
+	if concluded {
+		return errEnough
+	}
+	return nil
+}
+
+// openLogs starts to follow the logs of new attempts. late are those of attempts that
+// concluded while their log is still coming; concluded says that the one job that is
+// followed did.
+func (f *follower) openLogs(ctx context.Context, before, run *fairleadv1.Run) (concluded bool,
+	late map[string]chan struct{}) {
+	late = map[string]chan struct{}{}
 	for _, job := range run.GetJobs() {
 		if f.job != "" && job.GetId() != f.job {
 			continue
 		}
 		concluded = concluded || (f.job != "" && job.GetOutcome() != "")
 		for n, attempt := range job.GetAttempts() {
+			id := attempt.GetId()
 			if before == nil && f.newest && n < len(job.GetAttempts())-1 {
-				f.open[attempt.GetId()] = true
+				f.open[id] = nil
 			}
-			if f.logs && !f.open[attempt.GetId()] && attempt.GetRound() >= f.round {
-				f.open[attempt.GetId()] = true
-				f.all.Go(func() { f.followLog(logs, job, attempt) })
+			done, known := f.open[id]
+			if !known && f.logs && attempt.GetRound() >= f.round {
+				done = make(chan struct{})
+				f.open[id] = done
+				f.all.Go(func() {
+					defer close(done)
+					f.followLog(ctx, job, attempt)
+				})
+			}
+			if done != nil && attempt.GetOutcome() != "" && !closed(done) {
+				late[id] = done
 			}
 		}
 	}
-	f.view.flush()
-	if concluded {
-		return errEnough
+	return concluded, late
+}
+
+func closed(done chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
-	return nil
+}
+
+// settle waits for logs, for a moment.
+func (f *follower) settle(ctx context.Context, late map[string]chan struct{}) {
+	timer := time.NewTimer(orderPatience)
+	defer timer.Stop()
+	for _, done := range late {
+		select {
+		case <-done:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unfinished is the run as it was before these attempts concluded.
+func unfinished(run *fairleadv1.Run, attempts map[string]chan struct{}) *fairleadv1.Run {
+	out := proto.CloneOf(run)
+	for _, job := range out.GetJobs() {
+		for _, attempt := range job.GetAttempts() {
+			if _, ok := attempts[attempt.GetId()]; ok {
+				attempt.Outcome, attempt.FailureClass, attempt.Concluded, attempt.Message = "", "", "", ""
+				job.Outcome, job.Concluded, job.State = "", "", "active"
+			}
+		}
+	}
+	return out
 }
 
 func (f *follower) idle() {
