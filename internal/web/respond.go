@@ -56,7 +56,11 @@ func (p *Pages) frame(ctx context.Context, pg page) page {
 // becomes an error page and not half a page.
 func (p *Pages) render(w http.ResponseWriter, r *http.Request, status int, body templ.Component) {
 	var out bytes.Buffer
-	if err := body.Render(r.Context(), &out); err != nil {
+	err := body.Render(r.Context(), &out)
+	if r.Context().Err() != nil {
+		return // the reader left; nobody waits for an answer
+	}
+	if err != nil {
 		p.cfg.Log.ErrorContext(r.Context(), "render page", "path", r.URL.Path, "error", err,
 			"request", p.cfg.RequestID(r.Context()))
 		http.Error(w, "The page can't be shown. Request "+p.cfg.RequestID(r.Context()), http.StatusInternalServerError)
