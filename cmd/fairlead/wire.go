@@ -26,6 +26,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/telemetry"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
 	"github.com/fairlead-ci/fairlead/internal/web"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
 // Log limits that manifests carry.
@@ -49,7 +50,7 @@ func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
 			Token: func(t domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
 				return s.gate.Attempts.Mint(credential.AttemptClaim{Tenant: t, Attempt: a, Epoch: epoch})
 			},
-			GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
+			Env: s.stepEnv, GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
 				return git.Path(scm.Repo{Tenant: t, Repository: r})
 			}},
 		Keys: s.manifestKeys, TokenDigest: credential.RegistrationDigest, Locate: s.locate, Partitions: 2,
@@ -71,6 +72,15 @@ func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
 		s.engine.React(r)
 	}
 	return s.handler()
+}
+
+// stepEnv is what steps get besides their workflow's own variables: where they belong in
+// the trace, if traces are sent anywhere.
+func (s *server) stepEnv(attempt domain.AttemptID) []plan.Binding {
+	if s.traces == nil {
+		return nil
+	}
+	return []plan.Binding{{Name: "TRACEPARENT", Value: telemetry.Traceparent(attempt)}}
 }
 
 func (s *server) manifestKeys() (out []dispatch.Key) {
@@ -105,7 +115,7 @@ func (s *server) handler() (*httpapi.Server, error) {
 		s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
 	}}
 	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
-		Explain: s.dispatch.Explain, URL: func() string { return s.url },
+		Explain: s.dispatch.Explain, Logs: s.logs, URL: func() string { return s.url },
 		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
 			return &httpapi.Refusal{Rejection: r, Diagnostics: d, Choices: choices}
 		}}
@@ -124,6 +134,9 @@ func (s *server) handler() (*httpapi.Server, error) {
 	return httpapi.New(httpapi.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools,
 		Workflows: control.Workflows{}, Server: about, Runner: s.dispatch, RawLog: rawLogs{logs},
 		Git: s.mirrors.Handler(s.authorizeGit, git.HandlerOptions{Log: s.log}), Pages: pages,
+		SignInPage: func(w http.ResponseWriter, r *http.Request, p httpapi.SignInPrompt) {
+			pages.SignIn(w, r, web.SignIn(p))
+		},
 		Metrics: s.metrics.Handler(), Ready: s.ready, Gate: s.gate, Log: s.log, Observe: s.metrics.Served, Now: s.now}), nil
 }
 
@@ -133,6 +146,9 @@ func (s *server) authorizeGit(ctx context.Context, _ *http.Request, target git.T
 	p := httpapi.PrincipalFrom(ctx)
 	switch p.Kind {
 	case credential.KindAdmin:
+		if target.Repo.Tenant != caller(ctx).Tenant {
+			return git.Access{}, domain.Reject(domain.CodeNotFound, "There is no such repository.")
+		}
 		return git.Access{Repo: target.Repo, Push: target.Push, Principal: p.ID}, nil
 	case credential.KindAttempt:
 		h, err := s.engine.Read(ctx, p.Attempt.Tenant, p.Attempt.Attempt.Run().Stream(), false)

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"errors"
+	"path"
+	"strings"
 	"time"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
@@ -10,6 +12,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
@@ -34,6 +37,8 @@ type Runs struct {
 	Caller  func(context.Context) Caller
 	Explain projection.Place
 	URL     func() string // the server's address for people
+	// Logs, when set, tells how long logs are that are not sealed yet.
+	Logs *logs.Gateway
 	// Refuse makes the transport's form of a refusal that has more to say than a sentence.
 	Refuse func(r *domain.Rejection, diagnostics []*fairleadv1.Diagnostic, choices []string) error
 }
@@ -65,7 +70,7 @@ func (r *Runs) ListRuns(ctx context.Context, req *fairleadv1.ListRunsRequest) (*
 		}
 		q.Repository = repo.Repository
 	}
-	rows, err := r.Views.Runs(ctx, q)
+	rows, err := r.list(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +82,41 @@ func (r *Runs) ListRuns(ctx context.Context, req *fairleadv1.ListRunsRequest) (*
 		res.Next = string(rows[len(rows)-1].Run)
 	}
 	return res, nil
+}
+
+// listScanMax bounds the runs looked at for a workflow that is named without its path.
+const listScanMax = 5000
+
+// list reads rows. A workflow is found by its path in the store; by its name or its file's
+// name it is looked for among the newest runs.
+func (r *Runs) list(ctx context.Context, q store.RunQuery) ([]store.RunRow, error) {
+	name := q.Workflow
+	if name == "" || strings.Contains(name, "/") {
+		return r.Views.Runs(ctx, q)
+	}
+	var out []store.RunRow
+	limit := q.Limit
+	q.Workflow, q.Limit = "", 500
+	for range listScanMax / q.Limit {
+		rows, err := r.Views.Runs(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			file := path.Base(row.Workflow)
+			if row.WorkflowName == name || file == name || strings.TrimSuffix(file, path.Ext(file)) == name {
+				out = append(out, row)
+			}
+			if len(out) == limit {
+				return out, nil
+			}
+		}
+		if len(rows) < q.Limit {
+			break
+		}
+		q.Before = rows[len(rows)-1].Run
+	}
+	return out, nil
 }
 
 // GetRun implements the contract.
@@ -110,8 +150,31 @@ func (r *Runs) read(ctx context.Context, id domain.RunID, timeline bool) (*fairl
 	if !timeline {
 		out.Timeline = nil
 	}
+	r.openLogs(ctx, tenant, out)
 	out.Url = r.URL() + "/runs/" + string(id)
 	return out, nil
+}
+
+// openLogs fills in how long logs are now that are not sealed. It is an observation of
+// this moment; a log that can't be looked at stays without.
+func (r *Runs) openLogs(ctx context.Context, tenant domain.TenantID, v *fairleadv1.Run) {
+	if r.Logs == nil {
+		return
+	}
+	for _, j := range v.GetJobs() {
+		for _, a := range j.GetAttempts() {
+			if a.GetLog().GetSealed() {
+				continue
+			}
+			log, err := r.Logs.Log(tenant, domain.AttemptID(a.GetId()), nil)
+			if err != nil {
+				continue
+			}
+			if t, err := log.Totals(ctx); err == nil {
+				a.Log = &fairleadv1.LogInfo{Bytes: t.Bytes, Lines: t.Lines, Truncated: t.Truncated, Gaps: int32(t.Gaps)}
+			}
+		}
+	}
 }
 
 func (r *Runs) row(ctx context.Context, tenant domain.TenantID, id domain.RunID) (store.RunRow, error) {

@@ -86,6 +86,7 @@ func newYard(t *testing.T, st *memory.Store) *yard {
 	y.stop = cancel
 	y.dispatch.Start(ctx)
 	y.command(poolID.Partition(), poolID.Stream(), pool.CreatePool{Tenant: tenant, Pool: poolID, Config: pool.DefaultConfig()})
+	synctest.Wait() // every partition is loaded
 	return y
 }
 
@@ -452,6 +453,32 @@ func TestASlotThatOpensBesideAWaitingPollIsUsedAtOnce(t *testing.T) {
 		res := <-got
 		if time.Since(begin) > 0 || len(res.GetLeases()) != 1 {
 			t.Fatalf("after %v: %v", time.Since(begin), res.GetLeases())
+		}
+	})
+}
+
+func TestWorkThatLostItsCauseGetsItBack(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		id := y.request(home, 1, 1, nil)
+		y.dispatch.mu.Lock()
+		y.dispatch.board.dropHead(id.Job(0)) // as if the news had never come
+		y.dispatch.mu.Unlock()
+		if y.dispatch.Explain(id.Job(0)) != "" {
+			t.Fatal("the job was not lost")
+		}
+		time.Sleep(time.Minute) // the reconciler passes by
+		h := y.register("one", 1)
+		l := h.poll().GetLeases()
+		if len(l) != 1 {
+			t.Fatal("a ready job that dispatch had forgotten was never leased")
+		}
+		y.dispatch.mu.Lock()
+		y.dispatch.board.dropLease(domain.AttemptID(l[0].GetAttempt())) // and a lease that the keeper lost
+		y.dispatch.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		s := y.state(id)
+		if s.Jobs[0].Attempts[0].Outcome != domain.OutcomeLost || y.dispatch.repairs < 1 {
+			t.Fatalf("%d repairs, attempt %+v", y.dispatch.repairs, s.Jobs[0].Attempts[0])
 		}
 	})
 }

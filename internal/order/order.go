@@ -52,8 +52,10 @@ type Writer struct {
 	Token func(tenant domain.TenantID, attempt domain.AttemptID, epoch uint64) domain.Secret
 	// GitPath is where the runner fetches the commit, on the server it is registered with.
 	GitPath func(tenant domain.TenantID, repository domain.RepositoryID) string
-	Limits  manifest.Limits
-	Now     func() time.Time
+	// Env gives variables that come before the workflow's own; nil: none.
+	Env    func(attempt domain.AttemptID) []plan.Binding
+	Limits manifest.Limits
+	Now    func() time.Time
 
 	mu    sync.Mutex
 	plans map[domain.Digest]*plan.Plan
@@ -89,6 +91,10 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 		return nil, fmt.Errorf("write needs context of %s: %w", want.Attempt, err)
 	}
 	job, q := &p.Jobs[index], &s.Request
+	env := job.Env
+	if w.Env != nil {
+		env = append(w.Env(want.Attempt), job.Env...)
+	}
 	now := w.Now()
 	return &manifest.Manifest{
 		Version: manifest.Version, Tenant: want.Tenant, Repository: q.Repository, Run: q.Run, Job: s.JobID(index),
@@ -97,7 +103,7 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: job.Key, JobName: job.Name,
 		Source: manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
 		Token:  w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
-		Github: github, Inputs: inputs, Needs: needs, Env: job.Env, Steps: job.Steps, TimeoutSeconds: job.TimeoutSeconds,
+		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, TimeoutSeconds: job.TimeoutSeconds,
 		Limits: w.Limits, IdempotencyKey: idempotencyKey(s, index),
 	}, nil
 }

@@ -87,7 +87,7 @@ func scripts(t *testing.T, store func(testing.TB) string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": cmdServe, "runner": cmdRunner, "signal": cmdSignal, "ended": cmdEnded, "until": cmdUntil,
 			"value": cmdValue, "repo": cmdRepo, "gone": cmdGone, "lines": cmdLines, "http": cmdHTTP, "sleep": cmdSleep,
-			"tmpfs": cmdTmpfs, "mark": cmdMark, "fetchlog": cmdFetchLog,
+			"freeze": cmdFreeze, "tmpfs": cmdTmpfs, "mark": cmdMark, "fetchlog": cmdFetchLog,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -462,6 +462,22 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%v", err)
 	}
 	_, _ = io.Copy(ts.Stdout(), bytes.NewReader(out))
+}
+
+// cmdFreeze: freeze TEXT STOP|CONT signals every process that has TEXT in its command line
+// or environment: a machine that sleeps, with all that runs on it.
+func cmdFreeze(ts *testscript.TestScript, neg bool, args []string) {
+	sig := syscall.SIGSTOP
+	if args[1] == "CONT" {
+		sig = syscall.SIGCONT
+	}
+	pids := processesWith([]byte(args[0]))
+	if len(pids) == 0 {
+		ts.Fatalf("no process has %q", args[0])
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, sig)
+	}
 }
 
 // cmdTmpfs: tmpfs DIR SIZE mounts a small file system, for full disks.
