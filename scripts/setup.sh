@@ -3,14 +3,14 @@
 #
 #   setup.sh            what every test needs
 #   setup.sh --browser  also what the browser test needs
+#   setup.sh --race     also what the race detector needs
 #
 # On a Debian-like machine, as root or with sudo that asks nothing, missing programs are
 # installed by apt-get. Elsewhere the script names what is missing and fails if a test
 # could not run without it. It starts no daemon and changes nothing that is there.
 set -eu
 
-browser=
-[ "${1:-}" = --browser ] && browser=yes
+more=${1:-}
 
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
@@ -36,6 +36,7 @@ have_postgres() {
 have_oci() { command -v crun >/dev/null 2>&1 || command -v runc >/dev/null 2>&1; }
 have_chromium() { [ -x "${FAIRLEAD_CHROMIUM:-/usr/bin/chromium}" ]; }
 have_npm() { command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1; }
+have_cc() { command -v "${CC:-gcc}" >/dev/null 2>&1; }
 have_git() { command -v git >/dev/null 2>&1; }
 
 packages=
@@ -57,7 +58,10 @@ command -v go >/dev/null 2>&1 || {
 need have_git 'git' 'mirrors, checkouts and pushes are made by git itself'
 need have_postgres 'postgresql' 'the conformance suite of the store runs on a private PostgreSQL cluster'
 need have_oci 'runc' 'the isolation driver "oci" is tested with real containers'
-if [ -n "$browser" ]; then
+if [ "$more" = --race ]; then
+	need have_cc 'gcc libc6-dev' 'the race detector links C code'
+fi
+if [ "$more" = --browser ]; then
 	need have_npm 'nodejs npm' 'the browser test is driven by playwright-core'
 	need have_chromium 'chromium fonts-dejavu-core' 'the pages are walked with a real browser'
 fi

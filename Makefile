@@ -1,0 +1,80 @@
+# Everything is behind one of these words; `make` alone prints them.
+# All laws are tests, so `go test ./...` alone is an honest check too.
+
+GO       ?= go
+FUZZTIME ?= 10s
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The version in a binary is the commit that go build records.
+
+# What a change breaks most often, and all that is quick. `make test` runs everything.
+FAST := ./internal/tidy ./internal/domain ./internal/core/... ./internal/workflow/... ./internal/manifest \
+	./internal/redact ./internal/credential ./internal/engine ./internal/projection/... ./internal/dispatch \
+	./internal/store/memory ./internal/store/sqlite ./internal/blob/... ./internal/logs/ansi ./internal/web/...
+
+# Where goroutines meet. The pure ring has none.
+RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/runner/... ./internal/httpapi \
+	./internal/trigger/... ./internal/control ./internal/reactor ./internal/order ./internal/credential \
+	./internal/store/memory ./internal/store/sqlite ./internal/blob/... ./internal/scm/... ./internal/cli/... \
+	./internal/telemetry ./internal/web ./api/client
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up build setup test check race fuzz lint gen gallery bench e2e browser clean
+
+help: ## print this
+	@printf 'Fairlead %s\n\n' '$(VERSION)'
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+demo: build ## run a real project's tests through Fairlead, started by a git push
+	@scripts/demo.sh
+
+up: build ## start a server with a runner, for your own repositories
+	@bin/fairlead up
+
+build: ## build bin/fairlead and bin/fairlead-runner
+	@mkdir -p bin
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o bin/ ./cmd/fairlead ./cmd/fairlead-runner
+
+setup: ## install what the tests need, and say why
+	@scripts/setup.sh
+
+test: setup ## install what the tests need and run all of them
+	@$(GO) test ./...
+	@cd examples/linkcheck && $(GO) test ./...
+	@scripts/setup.sh --browser
+	@test/browser/run.sh
+
+check: ## the fast gate before a commit, under two minutes
+	@$(GO) vet ./...
+	@$(GO) test $(FAST)
+
+race: ## the packages with goroutines under the race detector
+	@scripts/setup.sh --race
+	@CGO_ENABLED=1 $(GO) test -race -short $(RACE)
+
+fuzz: ## every fuzz target for FUZZTIME (10s) each
+	@scripts/fuzz.sh $(FUZZTIME)
+
+lint: ## vet, staticcheck, module checksums, generated code up to date
+	@scripts/lint.sh
+
+gen: ## regenerate from the contract, the page templates and the package list
+	@tools/gen/gen.sh
+	@scripts/templ.sh
+	@$(GO) test ./internal/tidy -rewrite
+
+gallery: ## serve every page in every state
+	@$(GO) run ./internal/web/gallery
+
+bench: ## the benchmarks of the engine, the store, the logs and the trigger
+	@$(GO) test -run '^$$' -bench . -benchtime 2s ./internal/engine ./internal/store/... ./internal/logs ./internal/trigger
+
+e2e: setup ## the real binaries, driven by scripts, on SQLite and PostgreSQL
+	@$(GO) test -count 1 ./test/e2e
+
+browser: ## walk the pages with a real browser
+	@scripts/setup.sh --browser
+	@test/browser/run.sh
+
+clean: ## remove what was built
+	@rm -rf bin

@@ -1,0 +1,34 @@
+#!/bin/sh
+# lint.sh: what is checked without running the code. The laws of the codebase, gofmt's
+# form among them, are tests in internal/tidy and not repeated here.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+
+step() { printf 'lint: %s\n' "$*"; }
+
+step 'module checksums'
+go mod verify
+(cd tools && go mod verify)
+
+step 'go vet'
+go vet ./...
+(cd examples/linkcheck && go vet ./...)
+
+step 'staticcheck'
+"$(scripts/tools.sh honnef.co/go/tools/cmd/staticcheck)/staticcheck" ./...
+
+step 'shell scripts parse'
+for script in .ci/run scripts/*.sh tools/gen/*.sh test/browser/*.sh examples/*/*.sh; do
+	sh -n "$script"
+done
+
+step 'page templates and their Go code'
+scripts/templ.sh --check
+
+if command -v npm >/dev/null 2>&1; then
+	step 'the contract and its Go code'
+	tools/gen/gen.sh --check
+else
+	step 'the contract and its Go code: not compared, because npm is not installed'
+fi
