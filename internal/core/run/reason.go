@@ -106,7 +106,8 @@ func (s *State) sentence(r Reason) string {
 	case ReasonTimedOut:
 		return "It ran longer than its timeout allows" + messageSuffix(r)
 	case ReasonStepFailed:
-		return fmt.Sprintf("Step %d failed with exit code %d", r.Step, r.ExitCode) + attemptSuffix(r) + messageSuffix(r)
+		// The worker's own message says the same again, so it stays with the attempt.
+		return fmt.Sprintf("Step %d failed with exit code %d", r.Step, r.ExitCode) + attemptSuffix(r)
 	case ReasonFailed:
 		return "It failed" + attemptSuffix(r) + messageSuffix(r)
 	case ReasonRunnerLost:
