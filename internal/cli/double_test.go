@@ -263,7 +263,8 @@ func (d *double) accept(summary *fairleadv1.RunSummary) *doubleRun {
 func (d *double) play(r *doubleRun, round int32) {
 	job := r.run.GetJobs()[0]
 	number := int32(len(job.GetAttempts()) + 1)
-	attempt := &fairleadv1.Attempt{Id: string(domain.JobID(job.GetId()).Attempt(int(number))), Number: number, Round: round,
+	attempt := &fairleadv1.Attempt{Id: string(domain.JobID(job.GetId()).Attempt(int(number))), Number: number,
+		Round: round,
 		Epoch: uint64(number), Requested: &fairleadv1.Requested{Desired: "run", By: "user admin", At: doubleTime},
 		Observed: &fairleadv1.Observation{State: "running", At: doubleTime}, SideEffect: "none", RunnerName: "laptop",
 		Runner: d.runners[0].GetRunner(), Pool: "default", Started: doubleTime, Log: &fairleadv1.LogInfo{},
@@ -300,7 +301,8 @@ func (d *double) finish(r *doubleRun, job *fairleadv1.Job, attempt *fairleadv1.A
 	r.logs[attempt.GetId()].sealed = true
 	attempt.Log = &fairleadv1.LogInfo{Sealed: true, Bytes: int64(len(r.logs[attempt.GetId()].content)), Lines: 2}
 	attempt.Outcome, attempt.Observed.State, attempt.Concluded = ends, "exited", at
-	attempt.Steps = []*fairleadv1.Step{{Index: 0, Name: "say", Outcome: ends, Conclusion: ends, Started: doubleTime, Finished: at}}
+	attempt.Steps = []*fairleadv1.Step{{Index: 0, Name: "say", Outcome: ends, Conclusion: ends,
+		Started: doubleTime, Finished: at}}
 	job.State, job.Outcome, job.Concluded, job.Reason = "concluded", ends, at, "Every step succeeded."
 	r.run.Reason = "All jobs succeeded."
 	if ends == "failure" {
@@ -340,7 +342,8 @@ func (d *double) GetRun(_ context.Context, q *fairleadv1.GetRunRequest) (*fairle
 	}
 	out := proto.CloneOf(r.run)
 	if q.GetTimeline() {
-		out.Timeline = []*fairleadv1.Sentence{{At: doubleTime, Text: "The run was requested.", Kind: "run", Event: "RunRequested"}}
+		out.Timeline = []*fairleadv1.Sentence{{At: doubleTime, Text: "The run was requested.", Kind: "run",
+			Event: "RunRequested"}}
 	}
 	return &fairleadv1.GetRunResponse{Run: out}, nil
 }
@@ -424,7 +427,8 @@ func (d *double) FollowLog(ctx context.Context, q *fairleadv1.FollowLogRequest,
 			return err
 		}
 		at += int64(len(content))
-		if err := stream.Send(&fairleadv1.FollowLogResponse{Data: content, Offset: at, Sealed: sealed}); err != nil || sealed {
+		err = stream.Send(&fairleadv1.FollowLogResponse{Data: content, Offset: at, Sealed: sealed})
+		if err != nil || sealed {
 			return err
 		}
 	}
@@ -487,7 +491,8 @@ func (d *double) CancelRun(ctx context.Context, q *fairleadv1.CancelRunRequest) 
 		r.run.Desired = "cancel"
 		for _, job := range r.run.GetJobs() {
 			for _, attempt := range job.GetAttempts() {
-				attempt.Requested = &fairleadv1.Requested{Desired: "cancel", By: "user admin", At: doubleTime, Reason: q.GetReason()}
+				attempt.Requested = &fairleadv1.Requested{Desired: "cancel", By: "user admin", At: doubleTime,
+					Reason: q.GetReason()}
 			}
 		}
 		r.step()
@@ -528,7 +533,8 @@ func (d *double) RetryJob(ctx context.Context, q *fairleadv1.RetryJobRequest) (*
 }
 
 // SettleAttempt implements the contract.
-func (d *double) SettleAttempt(ctx context.Context, q *fairleadv1.SettleAttemptRequest) (*fairleadv1.SettleAttemptResponse, error) {
+func (d *double) SettleAttempt(ctx context.Context,
+	q *fairleadv1.SettleAttemptRequest) (*fairleadv1.SettleAttemptResponse, error) {
 	run, err := d.act(ctx, fmt.Sprintf("SettleAttempt effect=%s then=%s note=%s", q.GetEffect(), q.GetThen(), q.GetNote()),
 		string(domain.AttemptID(q.GetAttempt()).Run()), func(r *doubleRun) error { r.step(); return nil })
 	return &fairleadv1.SettleAttemptResponse{Run: run}, err
@@ -568,7 +574,8 @@ func (d *double) repository(name string) *fairleadv1.Repository {
 }
 
 // AddRepository implements the contract, with a real mirror.
-func (d *double) AddRepository(ctx context.Context, q *fairleadv1.AddRepositoryRequest) (*fairleadv1.AddRepositoryResponse, error) {
+func (d *double) AddRepository(ctx context.Context,
+	q *fairleadv1.AddRepositoryRequest) (*fairleadv1.AddRepositoryResponse, error) {
 	if _, err := keyOf(ctx); err != nil {
 		return nil, err
 	}
@@ -589,7 +596,8 @@ func (d *double) AddRepository(ctx context.Context, q *fairleadv1.AddRepositoryR
 }
 
 // ListRepositories implements the contract.
-func (d *double) ListRepositories(context.Context, *fairleadv1.ListRepositoriesRequest) (*fairleadv1.ListRepositoriesResponse, error) {
+func (d *double) ListRepositories(context.Context,
+	*fairleadv1.ListRepositoriesRequest) (*fairleadv1.ListRepositoriesResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := &fairleadv1.ListRepositoriesResponse{}
@@ -600,7 +608,8 @@ func (d *double) ListRepositories(context.Context, *fairleadv1.ListRepositoriesR
 }
 
 // GetRepository implements the contract.
-func (d *double) GetRepository(_ context.Context, q *fairleadv1.GetRepositoryRequest) (*fairleadv1.GetRepositoryResponse, error) {
+func (d *double) GetRepository(_ context.Context,
+	q *fairleadv1.GetRepositoryRequest) (*fairleadv1.GetRepositoryResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.repository(q.GetRepository())
@@ -611,7 +620,8 @@ func (d *double) GetRepository(_ context.Context, q *fairleadv1.GetRepositoryReq
 }
 
 // NotifyPush implements the contract.
-func (d *double) NotifyPush(ctx context.Context, q *fairleadv1.NotifyPushRequest) (*fairleadv1.NotifyPushResponse, error) {
+func (d *double) NotifyPush(ctx context.Context,
+	q *fairleadv1.NotifyPushRequest) (*fairleadv1.NotifyPushResponse, error) {
 	if _, err := keyOf(ctx); err != nil {
 		return nil, err
 	}
@@ -642,7 +652,8 @@ func (d *double) ListRunners(context.Context, *fairleadv1.ListRunnersRequest) (*
 }
 
 // RemoveRunner implements the contract.
-func (d *double) RemoveRunner(_ context.Context, q *fairleadv1.RemoveRunnerRequest) (*fairleadv1.RemoveRunnerResponse, error) {
+func (d *double) RemoveRunner(_ context.Context,
+	q *fairleadv1.RemoveRunnerRequest) (*fairleadv1.RemoveRunnerResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.note("RemoveRunner %v", q.GetRunner() == d.runners[0].GetRunner())
@@ -672,7 +683,8 @@ func (doubleServer) CreateSignInLink(context.Context,
 
 // diagnosticsOf compiles for real, so that a refusal carries what a server's would.
 func diagnosticsOf(path string, text []byte) []*fairleadv1.Diagnostic {
-	_, found := workflow.Compile(workflow.Source{Path: path, Text: text}, workflow.Inputs{Event: "push"}, workflow.DefaultLimits())
+	_, found := workflow.Compile(workflow.Source{Path: path, Text: text}, workflow.Inputs{Event: "push"},
+		workflow.DefaultLimits())
 	var out []*fairleadv1.Diagnostic
 	for _, f := range found {
 		out = append(out, &fairleadv1.Diagnostic{Code: string(f.Code), Severity: string(f.Severity), Path: f.Path,

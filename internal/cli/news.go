@@ -30,6 +30,9 @@ func newsOf(before, now *fairleadv1.Run) []news {
 			if attempt.GetRound() < now.GetSummary().GetRound() {
 				continue // of an earlier round: no news
 			}
+			if concludedBetween(was, job) && n == len(job.GetAttempts())-1 && attempt.GetOutcome() != "" && old != nil {
+				continue // how the job ended says it all
+			}
 			for _, item := range attemptNews(old, attempt) {
 				item.job = job
 				out = append(out, item)
@@ -38,11 +41,16 @@ func newsOf(before, now *fairleadv1.Run) []news {
 		if job.GetState() == "held" && job.GetReason() != was.GetReason() {
 			out = append(out, news{job, "held: " + job.GetReason(), warn})
 		}
-		if job.GetOutcome() != "" && (was.GetOutcome() == "" || was.GetRound() != job.GetRound()) {
+		if concludedBetween(was, job) {
 			out = append(out, conclusion(job))
 		}
 	}
 	return out
+}
+
+// concludedBetween says whether a job got its outcome between two versions.
+func concludedBetween(was, now *fairleadv1.Job) bool {
+	return now.GetOutcome() != "" && (was.GetOutcome() == "" || was.GetRound() != now.GetRound())
 }
 
 // conclusion says how a job ended.

@@ -31,8 +31,9 @@ func testProgram() Program {
 	return Program{
 		Version: "0.0-test", Args: os.Args[1:],
 		Serve: func(ctx context.Context, o ServeOptions) error {
-			fmt.Fprintf(o.Stderr, "data=%s store=%q up=%v isolation=%s capacity=%d labels=%v lease=%s abandon=%s poll=%s grace=%s\n",
-				filepath.Base(o.Data), o.Store, o.Up, o.Isolation, o.Capacity, o.Labels, o.LeaseTTL, o.AbandonAfter, o.PollEvery,
+			fmt.Fprintf(o.Stderr, "data=%s store=%q up=%v isolation=%s capacity=%d labels=%v lease=%s abandon=%s "+
+				"poll=%s grace=%s\n", filepath.Base(o.Data), o.Store, o.Up, o.Isolation, o.Capacity,
+				o.Labels, o.LeaseTTL, o.AbandonAfter, o.PollEvery,
 				o.CancelGrace)
 			fmt.Fprintf(o.Stdout, "ready http://%s\n", o.Listen)
 			if file := os.Getenv("TEST_READY"); file != "" {
@@ -196,7 +197,8 @@ func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 	case "quick":
 		d.hold = false
 	case "warn":
-		d.warnings = []*fairleadv1.Diagnostic{{Code: "c", Severity: "warning", Path: args[1], Line: 1, Column: 1, Message: args[2]}}
+		d.warnings = []*fairleadv1.Diagnostic{{Code: "c", Severity: "warning", Path: args[1], Line: 1,
+			Column: 1, Message: args[2]}}
 	case "refuse":
 		d.refusal = &fairleadv1.ErrorInfo{Code: args[1], Message: args[2], Choices: args[3:], Request: "req_1"}
 	case "diagnose":
