@@ -176,12 +176,12 @@ func (c *cause) read(ctx context.Context) error {
 		Dirs: []string{workflow.FolderFairlead, workflow.FolderGitHub}, Suffixes: []string{".yml", ".yaml"},
 		FilesMax: filesMax, BytesMax: fileBytesMax, TotalMax: filesBytesMax,
 	}
-	commit, files, err := source.Read(ctx, repo, id, q)
+	commit, files, err := c.triggers.reads.read(ctx, source, repo, id, q)
 	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !c.request.Captured {
 		// Only what is on a branch or tag, or was pushed here by a member, may run: a remote
 		// that is asked for a bare id may also give a stranger's commit, from a fork.
 		if _, err = source.Fetch(ctx, repo, scm.Remote{URL: c.row.URL}); err == nil {
-			commit, files, err = source.Read(ctx, repo, id, q)
+			commit, files, err = c.triggers.reads.read(ctx, source, repo, id, q)
 		}
 	}
 	if errors.Is(err, scm.ErrTooLarge) {

@@ -62,7 +62,10 @@ type Config struct {
 }
 
 // Triggers accepts causes. Its methods may be called from many goroutines.
-type Triggers struct{ cfg Config }
+type Triggers struct {
+	cfg   Config
+	reads recentReads
+}
 
 // PolicyVersion names the rules of this release by which tier and class are given.
 const PolicyVersion = "builtin/1"
@@ -80,7 +83,7 @@ func New(cfg Config) *Triggers {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Triggers{cfg}
+	return &Triggers{cfg: cfg}
 }
 
 // Request asks for one run of one workflow.
