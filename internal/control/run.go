@@ -189,9 +189,13 @@ func (r *Runs) row(ctx context.Context, tenant domain.TenantID, id domain.RunID)
 }
 
 // WatchRun implements the contract.
-func (r *Runs) WatchRun(ctx context.Context, req *fairleadv1.WatchRunRequest, out fairleadv1connect.RunServiceWatchRunServerStream) error {
+func (r *Runs) WatchRun(
+	ctx context.Context,
+	req *fairleadv1.WatchRunRequest,
+	out fairleadv1connect.RunServiceWatchRunServerStream,
+) error {
 	id := domain.RunID(req.GetRun())
-	changed, stop := r.Watch.Watch(id.Stream())
+	changed, ended, stop := r.Watch.Watch(id.Stream())
 	defer stop()
 	for version := uint64(0); ; {
 		v, err := r.read(ctx, id, req.GetTimeline())
@@ -214,6 +218,7 @@ func (r *Runs) WatchRun(ctx context.Context, req *fairleadv1.WatchRunRequest, ou
 		}
 		select {
 		case <-time.After(watchPause):
+		case <-ended: // told at once
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -222,7 +227,12 @@ func (r *Runs) WatchRun(ctx context.Context, req *fairleadv1.WatchRunRequest, ou
 
 // act submits a command of a person on a run, under the client's key, and answers with
 // the run as it is afterwards.
-func (r *Runs) act(ctx context.Context, method string, id domain.RunID, c func(domain.Cause) run.Command) (*fairleadv1.Run, string, error) {
+func (r *Runs) act(
+	ctx context.Context,
+	method string,
+	id domain.RunID,
+	c func(domain.Cause) run.Command,
+) (*fairleadv1.Run, string, error) {
 	caller := r.Caller(ctx)
 	row, err := r.row(ctx, caller.Tenant, id)
 	if err != nil {
@@ -275,13 +285,22 @@ func (r *Runs) RetryJob(ctx context.Context, req *fairleadv1.RetryJobRequest) (*
 }
 
 // SettleAttempt implements the contract.
-func (r *Runs) SettleAttempt(ctx context.Context, req *fairleadv1.SettleAttemptRequest) (*fairleadv1.SettleAttemptResponse, error) {
+func (r *Runs) SettleAttempt(
+	ctx context.Context,
+	req *fairleadv1.SettleAttemptRequest,
+) (*fairleadv1.SettleAttemptResponse, error) {
 	att := domain.AttemptID(req.GetAttempt())
 	if att.Run() == "" {
 		return nil, domain.Reject(domain.CodeNotFound, "There is no such attempt.")
 	}
 	v, token, err := r.act(ctx, "SettleAttempt", att.Run(), func(cause domain.Cause) run.Command {
-		return run.Settle{Cause: cause, Attempt: att, Effect: domain.SideEffect(req.GetEffect()), Then: req.GetThen(), Note: req.GetNote()}
+		return run.Settle{
+			Cause:   cause,
+			Attempt: att,
+			Effect:  domain.SideEffect(req.GetEffect()),
+			Then:    req.GetThen(),
+			Note:    req.GetNote(),
+		}
 	})
 	return &fairleadv1.SettleAttemptResponse{Run: v, Token: token}, err
 }

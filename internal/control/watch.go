@@ -1,8 +1,10 @@
 package control
 
 import (
+	"slices"
 	"sync"
 
+	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 )
@@ -11,25 +13,31 @@ import (
 // looker reads the store, so a missed or doubled wake-up can't show anything wrong.
 type Watchers struct {
 	mu       sync.Mutex
-	watching map[domain.StreamID]map[chan struct{}]bool
+	watching map[domain.StreamID]map[*watch]bool
+}
+
+// watch is one looker.
+type watch struct {
+	changed chan struct{} // something happened
+	ended   chan struct{} // the run concluded: the one piece of news that nobody waits for gladly
 }
 
 // NewWatchers makes an empty hub. Register it as the engine's observer.
 func NewWatchers() *Watchers {
-	return &Watchers{watching: map[domain.StreamID]map[chan struct{}]bool{}}
+	return &Watchers{watching: map[domain.StreamID]map[*watch]bool{}}
 }
 
-// Watch gives a channel that gets a token after the stream changed; changes coalesce.
-// Call stop when done.
-func (w *Watchers) Watch(id domain.StreamID) (changed <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
+// Watch gives a channel that gets a token after the stream changed, and one that gets a
+// token after a run concluded; changes coalesce. Call stop when done.
+func (w *Watchers) Watch(id domain.StreamID) (changed, ended <-chan struct{}, stop func()) {
+	c := &watch{changed: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.watching[id] == nil {
-		w.watching[id] = map[chan struct{}]bool{}
+		w.watching[id] = map[*watch]bool{}
 	}
 	w.watching[id][c] = true
-	return c, func() {
+	return c.changed, c.ended, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.watching[id], c)
@@ -48,11 +56,24 @@ func (w *Watchers) Committed(rows []engine.Committed) {
 	}
 	for i := range rows {
 		for c := range w.watching[rows[i].Stream] {
-			select {
-			case c <- struct{}{}:
-			default:
+			tell(c.changed)
+			if slices.ContainsFunc(rows[i].Events, concludes) {
+				tell(c.ended)
 			}
 		}
+	}
+}
+
+// concludes says whether an event ends a round of a run.
+func concludes(event any) bool {
+	_, ok := event.(*run.RunConcluded)
+	return ok
+}
+
+func tell(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
