@@ -45,14 +45,28 @@ func traceOf(s *run.State, e *run.RunConcluded, url string) telemetry.RunTrace {
 		if j.Round != e.Round {
 			continue
 		}
-		job := telemetry.JobTrace{ID: s.JobID(i), Name: s.Skeleton(i).Name, Outcome: j.Outcome, Ready: j.ReadyAt, Concluded: j.Since}
+		job := telemetry.JobTrace{
+			ID:        s.JobID(i),
+			Name:      s.Skeleton(i).Name,
+			Outcome:   j.Outcome,
+			Ready:     j.ReadyAt,
+			Concluded: j.Since,
+		}
 		for n := range j.Attempts {
 			a := &j.Attempts[n]
 			if a.Round != e.Round {
 				continue
 			}
-			at := telemetry.AttemptTrace{ID: s.AttemptID(i, a.Number), Number: a.Number, Runner: a.Runner, RunnerName: a.RunnerName,
-				Outcome: a.Outcome, FailureClass: a.Class, Started: a.LeasedAt, Concluded: a.ConcludedAt}
+			at := telemetry.AttemptTrace{
+				ID:           s.AttemptID(i, a.Number),
+				Number:       a.Number,
+				Runner:       a.Runner,
+				RunnerName:   a.RunnerName,
+				Outcome:      a.Outcome,
+				FailureClass: a.Class,
+				Started:      a.LeasedAt,
+				Concluded:    a.ConcludedAt,
+			}
 			for _, st := range a.Steps {
 				name := ""
 				if st.Index < len(s.Skeleton(i).Steps) {

@@ -29,10 +29,21 @@ func (s *server) startRunner(ctx context.Context) error {
 	ready := make(chan runner.Ready, 1)
 	ended := make(chan error, 1)
 	work, cancel := context.WithCancel(ctx)
-	config := runner.Config{Server: s.url, Token: token.Reveal(), Name: s.o.RunnerName, Data: filepath.Join(s.o.Data, "runner"),
-		Labels: s.o.Labels, Capacity: s.o.Capacity, Driver: driver, Report: report, Drivers: choose.Drivers(),
-		Mask: []string{s.o.Data}, Version: s.o.Version, Logger: s.log.With("room", "runner"),
-		Ready: func(r runner.Ready) { ready <- r }}
+	config := runner.Config{
+		Server:   s.url,
+		Token:    token.Reveal(),
+		Name:     s.o.RunnerName,
+		Data:     filepath.Join(s.o.Data, "runner"),
+		Labels:   s.o.Labels,
+		Capacity: s.o.Capacity,
+		Driver:   driver,
+		Report:   report,
+		Drivers:  choose.Drivers(),
+		Mask:     []string{s.o.Data},
+		Version:  s.o.Version,
+		Logger:   s.log.With("room", "runner"),
+		Ready:    func(r runner.Ready) { ready <- r },
+	}
 	go func() { ended <- runner.Run(work, config) }()
 	s.closing(func() {
 		cancel()
@@ -40,7 +51,13 @@ func (s *server) startRunner(ctx context.Context) error {
 	})
 	select {
 	case r := <-ready:
-		fmt.Fprintf(s.o.Stderr, "Runner %s takes work, isolation %s: %s\n", r.Name, r.Isolation, strings.TrimSuffix(r.Reason, "."))
+		fmt.Fprintf(
+			s.o.Stderr,
+			"Runner %s takes work, isolation %s: %s\n",
+			r.Name,
+			r.Isolation,
+			strings.TrimSuffix(r.Reason, "."),
+		)
 		return nil
 	case err := <-ended:
 		ended <- err

@@ -111,9 +111,14 @@ func caller(ctx context.Context) control.Caller {
 }
 
 func (s *server) handler() (*httpapi.Server, error) {
-	logs := &control.Logs{Engine: s.engine, Gateway: s.logs, Caller: caller, Read: func(ctx context.Context, who control.Caller, a domain.AttemptID) {
-		s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
-	}}
+	logs := &control.Logs{
+		Engine:  s.engine,
+		Gateway: s.logs,
+		Caller:  caller,
+		Read: func(ctx context.Context, who control.Caller, a domain.AttemptID) {
+			s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
+		},
+	}
 	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
 		Explain: s.dispatch.Explain, Logs: s.logs, URL: func() string { return s.url },
 		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
@@ -156,9 +161,16 @@ func (s *server) authorizeGit(ctx context.Context, _ *http.Request, target git.T
 			return git.Access{}, err
 		}
 		q := &h.State.(*run.State).Request
-		return git.Access{Repo: scm.Repo{Tenant: q.Tenant, Repository: q.Repository}, Commit: q.Source.Commit, Principal: p.ID}, nil
+		return git.Access{
+			Repo:      scm.Repo{Tenant: q.Tenant, Repository: q.Repository},
+			Commit:    q.Source.Commit,
+			Principal: p.ID,
+		}, nil
 	}
-	return git.Access{}, domain.Reject(domain.CodeUnauthenticated, "Fetching needs the attempt's token, pushing a client's.")
+	return git.Access{}, domain.Reject(
+		domain.CodeUnauthenticated,
+		"Fetching needs the attempt's token, pushing a client's.",
+	)
 }
 
 // ready says why no work can be taken now.

@@ -159,7 +159,11 @@ func (l *Logs) SearchLog(ctx context.Context, req *fairleadv1.SearchLogRequest) 
 }
 
 // FollowLog implements the contract.
-func (l *Logs) FollowLog(ctx context.Context, req *fairleadv1.FollowLogRequest, out fairleadv1connect.LogServiceFollowLogServerStream) error {
+func (l *Logs) FollowLog(
+	ctx context.Context,
+	req *fairleadv1.FollowLogRequest,
+	out fairleadv1connect.LogServiceFollowLogServerStream,
+) error {
 	log, err := l.open(ctx, req.GetAttempt())
 	if err != nil {
 		return err
@@ -191,7 +195,12 @@ func (l *Logs) FollowLog(ctx context.Context, req *fairleadv1.FollowLogRequest, 
 }
 
 // followStep sends one step's bytes, again and again what is new, until the log is sealed.
-func (l *Logs) followStep(ctx context.Context, log *logs.Log, req *fairleadv1.FollowLogRequest, out fairleadv1connect.LogServiceFollowLogServerStream) error {
+func (l *Logs) followStep(
+	ctx context.Context,
+	log *logs.Log,
+	req *fairleadv1.FollowLogRequest,
+	out fairleadv1connect.LogServiceFollowLogServerStream,
+) error {
 	sent := max(req.GetOffset(), 0)
 	for {
 		seen, err := log.Totals(ctx)

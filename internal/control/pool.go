@@ -46,7 +46,10 @@ func (p *Pools) ListPools(ctx context.Context, _ *fairleadv1.ListPoolsRequest) (
 }
 
 // ListRunners implements the contract.
-func (p *Pools) ListRunners(ctx context.Context, _ *fairleadv1.ListRunnersRequest) (*fairleadv1.ListRunnersResponse, error) {
+func (p *Pools) ListRunners(
+	ctx context.Context,
+	_ *fairleadv1.ListRunnersRequest,
+) (*fairleadv1.ListRunnersResponse, error) {
 	res := &fairleadv1.ListRunnersResponse{}
 	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
 		for i := range s.Runners {
@@ -79,7 +82,10 @@ func (p *Pools) CreateRegistrationToken(ctx context.Context, req *fairleadv1.Cre
 		life = tokenLifeDefault
 	}
 	if life < 0 || life > tokenLifeMax {
-		return nil, field("ttl_seconds", fmt.Sprintf("A registration token lives 1 second to %d days.", int(tokenLifeMax.Hours()/24)))
+		return nil, field(
+			"ttl_seconds",
+			fmt.Sprintf("A registration token lives 1 second to %d days.", int(tokenLifeMax.Hours()/24)),
+		)
 	}
 	if !p.exists(ctx, id) {
 		return nil, domain.Reject(domain.CodeNotFound, "There is no such pool.")
@@ -88,7 +94,11 @@ func (p *Pools) CreateRegistrationToken(ctx context.Context, req *fairleadv1.Cre
 	expires := p.Engine.Now().Add(life)
 	ack, err := p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: id.Partition(), Stream: id.Stream(),
 		Command: pool.IssueRegistrationToken{Cause: caller.Cause, Token: digest, Expires: expires},
-		Key:     &engine.Key{Scope: engine.ClientScope(caller.Scope, "CreateRegistrationToken"), Key: caller.Key, Body: caller.Body}})
+		Key: &engine.Key{
+			Scope: engine.ClientScope(caller.Scope, "CreateRegistrationToken"),
+			Key:   caller.Key,
+			Body:  caller.Body,
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +119,10 @@ func (p *Pools) exists(ctx context.Context, id domain.PoolID) bool {
 }
 
 // RemoveRunner implements the contract.
-func (p *Pools) RemoveRunner(ctx context.Context, req *fairleadv1.RemoveRunnerRequest) (*fairleadv1.RemoveRunnerResponse, error) {
+func (p *Pools) RemoveRunner(
+	ctx context.Context,
+	req *fairleadv1.RemoveRunnerRequest,
+) (*fairleadv1.RemoveRunnerResponse, error) {
 	caller := p.Caller(ctx)
 	for _, s := range p.Dispatch.Pools(caller.Tenant) {
 		for i := range s.Runners {

@@ -31,18 +31,31 @@ func (r *Repositories) message(row *store.RepositoryRow) *fairleadv1.Repository 
 
 // AddRepository implements the contract. It is safe to repeat by its name, so the key adds
 // nothing.
-func (r *Repositories) AddRepository(ctx context.Context, req *fairleadv1.AddRepositoryRequest) (*fairleadv1.AddRepositoryResponse, error) {
+func (r *Repositories) AddRepository(
+	ctx context.Context,
+	req *fairleadv1.AddRepositoryRequest,
+) (*fairleadv1.AddRepositoryResponse, error) {
 	caller := r.Caller(ctx)
-	done, err := r.Trigger.AddRepository(ctx, trigger.Registration{Tenant: caller.Tenant, Name: req.GetName(), URL: req.GetUrl(),
-		DefaultBranch: req.GetDefaultBranch(), Poll: req.GetPoll(), Administrator: caller.Admin, Cause: caller.Cause})
+	done, err := r.Trigger.AddRepository(
+		ctx,
+		trigger.Registration{Tenant: caller.Tenant, Name: req.GetName(), URL: req.GetUrl(),
+			DefaultBranch: req.GetDefaultBranch(), Poll: req.GetPoll(), Administrator: caller.Admin, Cause: caller.Cause},
+	)
 	if err != nil {
 		return nil, err
 	}
-	return &fairleadv1.AddRepositoryResponse{Repository: r.message(&done.Row), Existed: done.Existed, Token: done.Token.String()}, nil
+	return &fairleadv1.AddRepositoryResponse{
+		Repository: r.message(&done.Row),
+		Existed:    done.Existed,
+		Token:      done.Token.String(),
+	}, nil
 }
 
 // ListRepositories implements the contract.
-func (r *Repositories) ListRepositories(ctx context.Context, _ *fairleadv1.ListRepositoriesRequest) (*fairleadv1.ListRepositoriesResponse, error) {
+func (r *Repositories) ListRepositories(
+	ctx context.Context,
+	_ *fairleadv1.ListRepositoriesRequest,
+) (*fairleadv1.ListRepositoriesResponse, error) {
 	rows, err := r.Views.Repositories(ctx, r.Caller(ctx).Tenant)
 	if err != nil {
 		return nil, err
@@ -55,7 +68,10 @@ func (r *Repositories) ListRepositories(ctx context.Context, _ *fairleadv1.ListR
 }
 
 // GetRepository implements the contract.
-func (r *Repositories) GetRepository(ctx context.Context, req *fairleadv1.GetRepositoryRequest) (*fairleadv1.GetRepositoryResponse, error) {
+func (r *Repositories) GetRepository(
+	ctx context.Context,
+	req *fairleadv1.GetRepositoryRequest,
+) (*fairleadv1.GetRepositoryResponse, error) {
 	row, err := r.Views.Repository(ctx, r.Caller(ctx).Tenant, req.GetRepository())
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, domain.Reject(domain.CodeNotFound, "There is no such repository.")
@@ -68,10 +84,16 @@ func (r *Repositories) GetRepository(ctx context.Context, req *fairleadv1.GetRep
 
 // NotifyPush implements the contract. A repeat finds the runs of the first time: they are
 // keyed by ref and commit.
-func (r *Repositories) NotifyPush(ctx context.Context, req *fairleadv1.NotifyPushRequest) (*fairleadv1.NotifyPushResponse, error) {
+func (r *Repositories) NotifyPush(
+	ctx context.Context,
+	req *fairleadv1.NotifyPushRequest,
+) (*fairleadv1.NotifyPushResponse, error) {
 	caller := r.Caller(ctx)
-	pushed, err := r.Trigger.Push(ctx, trigger.Push{Tenant: caller.Tenant, Repository: req.GetRepository(), Ref: req.GetRef(),
-		Before: req.GetBefore(), After: req.GetAfter(), Pusher: req.GetPusher(), Cause: caller.Cause})
+	pushed, err := r.Trigger.Push(
+		ctx,
+		trigger.Push{Tenant: caller.Tenant, Repository: req.GetRepository(), Ref: req.GetRef(),
+			Before: req.GetBefore(), After: req.GetAfter(), Pusher: req.GetPusher(), Cause: caller.Cause},
+	)
 	if err != nil {
 		return nil, r.Runs.refusal(err)
 	}

@@ -26,7 +26,12 @@ var _ fairleadv1connect.ServerServiceHandler = (*Server)(nil)
 func (s *Server) GetServer(context.Context, *fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
 	res := &fairleadv1.GetServerResponse{Version: s.Version, Store: s.Store, Started: projection.Stamp(s.Started)}
 	for _, p := range s.Engine.Status() {
-		out := &fairleadv1.Partition{Partition: string(p.Partition), State: "owned", Epoch: p.Epoch, Position: uint64(p.Position)}
+		out := &fairleadv1.Partition{
+			Partition: string(p.Partition),
+			State:     "owned",
+			Epoch:     p.Epoch,
+			Position:  uint64(p.Position),
+		}
 		if p.Stopped != nil {
 			out.State, out.Problem = "stopped", p.Stopped.Message
 		} else if len(p.Problems) > 0 {

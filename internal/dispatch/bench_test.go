@@ -175,7 +175,10 @@ func (h *hall) mint(prefix string) string {
 
 func (h *hall) command(p domain.PartitionID, s domain.StreamID, c any) any {
 	h.b.Helper()
-	ack, err := h.engine.Submit(context.Background(), engine.Envelope{Tenant: benchTenant, Partition: p, Stream: s, Command: c})
+	ack, err := h.engine.Submit(
+		context.Background(),
+		engine.Envelope{Tenant: benchTenant, Partition: p, Stream: s, Command: c},
+	)
 	if err != nil {
 		h.b.Errorf("%T: %v", c, err)
 	}
@@ -187,7 +190,12 @@ func (h *hall) store() {
 	h.b.Helper()
 	put := func(content []byte) domain.Digest {
 		digest := domain.DigestOf(content)
-		err := h.blobs.Put(context.Background(), blob.ObjectKey(benchTenant, digest), bytes.NewReader(content), int64(len(content)))
+		err := h.blobs.Put(
+			context.Background(),
+			blob.ObjectKey(benchTenant, digest),
+			bytes.NewReader(content),
+			int64(len(content)),
+		)
 		if err != nil {
 			h.b.Fatal(err)
 		}
@@ -195,9 +203,12 @@ func (h *hall) store() {
 	}
 	p := plan.Plan{Evaluator: plan.Evaluator, Name: "ci", Path: "ci.yml", Event: "push"}
 	for i := range 10 {
-		p.Jobs = append(p.Jobs, plan.Job{Index: i, Key: fmt.Sprint("job-", i), Name: fmt.Sprint("Job ", i), TimeoutSeconds: 3600,
-			Steps: []plan.Step{{ID: "__0", Name: "Checkout", Uses: plan.UsesCheckout, Line: 9},
-				{Index: 1, ID: "__1", Name: "Test", Uses: plan.UsesRun, Script: "make test", Line: 10}}})
+		p.Jobs = append(
+			p.Jobs,
+			plan.Job{Index: i, Key: fmt.Sprint("job-", i), Name: fmt.Sprint("Job ", i), TimeoutSeconds: 3600,
+				Steps: []plan.Step{{ID: "__0", Name: "Checkout", Uses: plan.UsesCheckout, Line: 9},
+					{Index: 1, ID: "__1", Name: "Test", Uses: plan.UsesRun, Script: "make test", Line: 10}}},
+		)
 	}
 	github := put([]byte(`{"event_name":"push","ref":"refs/heads/main","sha":"` + strings.Repeat("a", 40) + `"}`))
 	frozen := snapshot.Snapshot{Version: snapshot.Version, Evaluator: plan.Evaluator, Tenant: benchTenant,
@@ -213,8 +224,11 @@ func (h *hall) requestRun(n int, runsOn []string) {
 	q := h.request
 	q.Run, q.Number, q.Trigger = id, h.minted.Load(), run.Trigger{Event: "push", Key: string(id), ReceivedAt: time.Now()}
 	for i := range n {
-		q.Skeleton = append(q.Skeleton, run.JobSkeleton{Index: i, Key: fmt.Sprint("job-", i), Name: "Job", TimeoutSeconds: 3600,
-			QueueTimeoutSeconds: 86_400, RunsOn: runsOn, Steps: []string{"Checkout", "Test"}})
+		q.Skeleton = append(
+			q.Skeleton,
+			run.JobSkeleton{Index: i, Key: fmt.Sprint("job-", i), Name: "Job", TimeoutSeconds: 3600,
+				QueueTimeoutSeconds: 86_400, RunsOn: runsOn, Steps: []string{"Checkout", "Test"}},
+		)
 	}
 	h.command(benchHome, id.Stream(), run.RequestRun{Request: q})
 }
@@ -279,7 +293,10 @@ func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) *ru
 // serve polls, takes what comes, and reports at once.
 func (a *agent) serve(ctx context.Context, asked <-chan struct{}, left *atomic.Int64) {
 	for ctx.Err() == nil && left.Load() > 0 {
-		res := a.exchange(ctx, &runnerv1.ExchangeRequest{WaitMs: 40_000, Offers: []string{fmt.Sprintf("%s/0/%d", a.runner, a.offer)}})
+		res := a.exchange(
+			ctx,
+			&runnerv1.ExchangeRequest{WaitMs: 40_000, Offers: []string{fmt.Sprintf("%s/0/%d", a.runner, a.offer)}},
+		)
 		for _, l := range res.GetLeases() {
 			m, err := manifest.Open(l.GetManifest(), l.GetKeyId(), l.GetSignature(), map[string]ed25519.PublicKey(a.hall.keys))
 			if err != nil {
@@ -290,8 +307,11 @@ func (a *agent) serve(ctx context.Context, asked <-chan struct{}, left *atomic.I
 			a.hall.mu.Lock()
 			a.ready = append(a.ready, got.Sub(a.hall.ready[m.Job]))
 			a.hall.mu.Unlock()
-			ack := a.exchange(ctx, &runnerv1.ExchangeRequest{Results: []*runnerv1.Result{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(),
-				Outcome: string(domain.OutcomeSuccess), Digest: string(domain.DigestOf(l.GetManifest())), Effect: "none"}}})
+			ack := a.exchange(
+				ctx,
+				&runnerv1.ExchangeRequest{Results: []*runnerv1.Result{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(),
+					Outcome: string(domain.OutcomeSuccess), Digest: string(domain.DigestOf(l.GetManifest())), Effect: "none"}}},
+			)
 			if len(ack.GetAcks()) != 1 || !ack.GetAcks()[0].GetResult() {
 				a.hall.b.Errorf("result not acknowledged: %v", ack)
 			}

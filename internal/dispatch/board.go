@@ -194,7 +194,12 @@ func (b *board) left(id domain.RunnerID) {
 
 // renewed answers one renewal. known is false when memory can't tell: then the store is
 // asked. regain says that the lease had lapsed and the run must take it back first.
-func (b *board) renewed(runner domain.RunnerID, attempt domain.AttemptID, epoch uint64, now time.Time) (l *lease, known, regain bool) {
+func (b *board) renewed(
+	runner domain.RunnerID,
+	attempt domain.AttemptID,
+	epoch uint64,
+	now time.Time,
+) (l *lease, known, regain bool) {
 	l = b.leases[attempt]
 	if l == nil || l.epoch != epoch || l.runner != runner {
 		return nil, false, false

@@ -124,7 +124,13 @@ func (d *Dispatcher) permit(ctx context.Context, who agent, att domain.AttemptID
 }
 
 // refuseAccess leaves evidence of a refused caller in the run's history.
-func (d *Dispatcher) refuseAccess(ctx context.Context, at place, att domain.AttemptID, epoch uint64, what, message string) {
+func (d *Dispatcher) refuseAccess(
+	ctx context.Context,
+	at place,
+	att domain.AttemptID,
+	epoch uint64,
+	what, message string,
+) {
 	d.mu.Lock()
 	if len(d.refusals) > refusalsTracked {
 		clear(d.refusals)
@@ -140,7 +146,14 @@ func (d *Dispatcher) refuseAccess(ctx context.Context, at place, att domain.Atte
 		count = refusalsBatch
 	}
 	_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition, Stream: streamOf(att),
-		Command: run.RefuseAccess{Cause: internal("dispatch"), Attempt: att, Epoch: epoch, What: what, Message: message, Count: count}})
+		Command: run.RefuseAccess{
+			Cause:   internal("dispatch"),
+			Attempt: att,
+			Epoch:   epoch,
+			What:    what,
+			Message: message,
+			Count:   count,
+		}})
 	if err != nil {
 		d.cfg.Log.Warn("refusal could not be recorded", "attempt", att, "what", what, "error", err)
 	}

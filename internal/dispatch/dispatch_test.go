@@ -63,21 +63,23 @@ func newYard(t *testing.T, st *memory.Store) *yard {
 	y.logs = gateway
 	y.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{home, away},
 		Pools: []domain.PartitionID{poolID.Partition()}, Clock: clock, Paranoid: true, Hold: 30 * time.Second})
-	y.dispatch = New(Config{Engine: y.engine, Manifests: plainManifests{}, Signer: noSigner{}, Keys: func() []Key { return nil },
-		TokenDigest: func(s string) (domain.Digest, bool) { return domain.DigestOf([]byte(s)), s != "" },
-		Logs:        gateway, Clock: clock, Log: slog.New(slog.DiscardHandler), Partitions: 3, Grace: 5 * time.Second,
-		Timing: Timing{Poll: 45 * time.Second, Lease: 30 * time.Second, Abandon: 60 * time.Second},
-		Locate: func(ctx context.Context, tn domain.TenantID, r domain.RunID) (domain.PartitionID, error) {
-			row, err := st.Run(ctx, tn, r)
-			if err != nil {
-				return "", domain.Reject(domain.CodeAttemptNotFound, "no such attempt")
-			}
-			return row.Partition, nil
-		},
-		Mint: func(prefix string) string {
-			y.minted++
-			return domain.EncodeID(prefix, [16]byte{0: 1, 15: byte(y.minted)})
-		}})
+	y.dispatch = New(
+		Config{Engine: y.engine, Manifests: plainManifests{}, Signer: noSigner{}, Keys: func() []Key { return nil },
+			TokenDigest: func(s string) (domain.Digest, bool) { return domain.DigestOf([]byte(s)), s != "" },
+			Logs:        gateway, Clock: clock, Log: slog.New(slog.DiscardHandler), Partitions: 3, Grace: 5 * time.Second,
+			Timing: Timing{Poll: 45 * time.Second, Lease: 30 * time.Second, Abandon: 60 * time.Second},
+			Locate: func(ctx context.Context, tn domain.TenantID, r domain.RunID) (domain.PartitionID, error) {
+				row, err := st.Run(ctx, tn, r)
+				if err != nil {
+					return "", domain.Reject(domain.CodeAttemptNotFound, "no such attempt")
+				}
+				return row.Partition, nil
+			},
+			Mint: func(prefix string) string {
+				y.minted++
+				return domain.EncodeID(prefix, [16]byte{0: 1, 15: byte(y.minted)})
+			}},
+	)
 	y.engine.Observe(y.dispatch)
 	if err := y.engine.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -85,7 +87,11 @@ func newYard(t *testing.T, st *memory.Store) *yard {
 	ctx, cancel := context.WithCancel(context.Background())
 	y.stop = cancel
 	y.dispatch.Start(ctx)
-	y.command(poolID.Partition(), poolID.Stream(), pool.CreatePool{Tenant: tenant, Pool: poolID, Config: pool.DefaultConfig()})
+	y.command(
+		poolID.Partition(),
+		poolID.Stream(),
+		pool.CreatePool{Tenant: tenant, Pool: poolID, Config: pool.DefaultConfig()},
+	)
 	synctest.Wait() // every partition is loaded
 	return y
 }
@@ -111,7 +117,11 @@ func (y *yard) request(p domain.PartitionID, seed byte, n int, change func(*run.
 	y.t.Helper()
 	id := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{0: 1, 1: seed}))
 	q := run.Request{Run: id, Tenant: tenant, Repository: "rep_x", RepositoryName: "x", WorkflowPath: "w.yml", Number: 1,
-		Trigger: run.Trigger{Event: "push", Key: string(id), ReceivedAt: time.Now()}, Source: run.Source{Commit: strings.Repeat("a", 40)},
+		Trigger: run.Trigger{
+			Event:      "push",
+			Key:        string(id),
+			ReceivedAt: time.Now(),
+		}, Source: run.Source{Commit: strings.Repeat("a", 40)},
 		Tier: domain.TierTrusted, Class: domain.ClassInteractive}
 	for i := range n {
 		k := run.JobSkeleton{Index: i, Key: fmt.Sprint("j", i), Name: "j", TimeoutSeconds: 3600, Steps: []string{"one"},
@@ -146,8 +156,12 @@ type hand struct {
 
 func (y *yard) register(name string, capacity int) *hand {
 	y.t.Helper()
-	y.command(poolID.Partition(), poolID.Stream(), pool.IssueRegistrationToken{Token: domain.DigestOf([]byte("tok-" + name)),
-		Expires: time.Now().Add(time.Hour)})
+	y.command(
+		poolID.Partition(),
+		poolID.Stream(),
+		pool.IssueRegistrationToken{Token: domain.DigestOf([]byte("tok-" + name)),
+			Expires: time.Now().Add(time.Hour)},
+	)
 	h := &hand{y: y, secret: "secret-" + name, capacity: capacity}
 	sum := sha256.Sum256([]byte(h.secret))
 	req := &runnerv1.RegisterRequest{Protocol: Protocol, Token: "tok-" + name, Name: name, Capacity: uint32(capacity),
@@ -183,14 +197,19 @@ func (h *hand) poll(held ...*runnerv1.Lease) *runnerv1.ExchangeResponse {
 		req.Offers = append(req.Offers, fmt.Sprintf("%s/%d/%d", h.runner, i, h.offer))
 	}
 	for _, l := range held {
-		req.Renewals = append(req.Renewals, &runnerv1.Renewal{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Observed: "running"})
+		req.Renewals = append(
+			req.Renewals,
+			&runnerv1.Renewal{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Observed: "running"},
+		)
 	}
 	return h.exchange(req)
 }
 
 func result(l *runnerv1.Lease, outcome, digest string) *runnerv1.ExchangeRequest {
-	return &runnerv1.ExchangeRequest{Results: []*runnerv1.Result{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Outcome: outcome,
-		Digest: string(domain.DigestOf([]byte(digest))), LogEnd: 0, Effect: "none"}}}
+	return &runnerv1.ExchangeRequest{
+		Results: []*runnerv1.Result{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Outcome: outcome,
+			Digest: string(domain.DigestOf([]byte(digest))), LogEnd: 0, Effect: "none"}},
+	}
 }
 
 func inYard(t *testing.T, test func(t *testing.T, y *yard)) {
@@ -341,7 +360,9 @@ func TestARunnerThatComesBackInTimeKeepsItsLease(t *testing.T) {
 		if !y.state(id).Jobs[0].Attempts[0].Uncertain {
 			t.Fatal("not uncertain")
 		}
-		res := h.exchange(&runnerv1.ExchangeRequest{Renewals: []*runnerv1.Renewal{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch()}}})
+		res := h.exchange(
+			&runnerv1.ExchangeRequest{Renewals: []*runnerv1.Renewal{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch()}}},
+		)
 		if r := res.GetRenewals(); len(r) != 1 || !r[0].GetLive() {
 			t.Fatalf("renewal: %v", r)
 		}

@@ -74,7 +74,13 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 }
 
 func checkSizes(req *runnerv1.ExchangeRequest) error {
-	n := max(len(req.GetRenewals()), len(req.GetProgress()), len(req.GetResults()), len(req.GetChunks()), len(req.GetDeclines()))
+	n := max(
+		len(req.GetRenewals()),
+		len(req.GetProgress()),
+		len(req.GetResults()),
+		len(req.GetChunks()),
+		len(req.GetDeclines()),
+	)
 	if n > messagesMax || len(req.GetOffers()) > offersMax {
 		return domain.Reject(domain.CodeTooLarge, "Too many messages in one exchange; send the rest with the next one.")
 	}
@@ -156,7 +162,12 @@ func (d *Dispatcher) find(ctx context.Context, who agent, att domain.AttemptID) 
 
 // upload commits what the runner brought: chunks first, so that a log is complete before
 // its result is, then progress, results and declines in order.
-func (d *Dispatcher) upload(ctx context.Context, who agent, req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
+func (d *Dispatcher) upload(
+	ctx context.Context,
+	who agent,
+	req *runnerv1.ExchangeRequest,
+	res *runnerv1.ExchangeResponse,
+) {
 	acks := newAcks()
 	d.uploadChunks(ctx, who, req.GetChunks(), acks)
 	cause := domain.Cause{Actor: domain.Actor{Kind: "runner", ID: string(who.Runner.Runner), Via: "runner_session"}}
@@ -164,10 +175,26 @@ func (d *Dispatcher) upload(ctx context.Context, who agent, req *runnerv1.Exchan
 	for _, p := range req.GetProgress() {
 		att := domain.AttemptID(p.GetAttempt())
 		seq := p.GetSequence()
-		asks = append(asks, ask{att, p.GetEpoch(), progressCommand(cause, p, d.now()), func(a *runnerv1.Ack) { a.Progress = max(a.Progress, seq) }})
+		asks = append(
+			asks,
+			ask{
+				att,
+				p.GetEpoch(),
+				progressCommand(cause, p, d.now()),
+				func(a *runnerv1.Ack) { a.Progress = max(a.Progress, seq) },
+			},
+		)
 	}
 	for _, r := range req.GetResults() {
-		asks = append(asks, ask{domain.AttemptID(r.GetAttempt()), r.GetEpoch(), resultCommand(cause, r), func(a *runnerv1.Ack) { a.Result = true }})
+		asks = append(
+			asks,
+			ask{
+				domain.AttemptID(r.GetAttempt()),
+				r.GetEpoch(),
+				resultCommand(cause, r),
+				func(a *runnerv1.Ack) { a.Result = true },
+			},
+		)
 	}
 	for _, c := range req.GetDeclines() {
 		asks = append(asks, ask{domain.AttemptID(c.GetAttempt()), c.GetEpoch(), run.DeclineLease{Cause: cause,
@@ -236,7 +263,12 @@ func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks 
 
 // renew answers every renewal. Only the store's word ends a lease; silence means "go on
 // as long as your lease lasts".
-func (d *Dispatcher) renew(ctx context.Context, who agent, req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
+func (d *Dispatcher) renew(
+	ctx context.Context,
+	who agent,
+	req *runnerv1.ExchangeRequest,
+	res *runnerv1.ExchangeResponse,
+) {
 	for _, r := range req.GetRenewals() {
 		att, epoch := domain.AttemptID(r.GetAttempt()), r.GetEpoch()
 		d.mu.Lock()
@@ -287,14 +319,23 @@ func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domai
 
 func gone(c domain.Code) bool {
 	switch c {
-	case domain.CodeLeaseEpochStale, domain.CodeLeaseNotLive, domain.CodeAttemptNotFound, domain.CodeNotFound, domain.CodeRunConcluded:
+	case domain.CodeLeaseEpochStale,
+		domain.CodeLeaseNotLive,
+		domain.CodeAttemptNotFound,
+		domain.CodeNotFound,
+		domain.CodeRunConcluded:
 		return true
 	}
 	return false
 }
 
 // verdict asks the store about a lease that memory doesn't hold.
-func (d *Dispatcher) verdict(ctx context.Context, who agent, att domain.AttemptID, epoch uint64) *runnerv1.RenewalReply {
+func (d *Dispatcher) verdict(
+	ctx context.Context,
+	who agent,
+	att domain.AttemptID,
+	epoch uint64,
+) *runnerv1.RenewalReply {
 	dead := func(c domain.Code) *runnerv1.RenewalReply {
 		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(c)}
 	}
@@ -319,8 +360,17 @@ func (d *Dispatcher) verdict(ctx context.Context, who agent, att domain.AttemptI
 }
 
 // wait collects what there is to say; if there is nothing it waits for news.
-func (d *Dispatcher) wait(ctx context.Context, who agent, req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
-	limit := min(time.Duration(req.GetWaitMs())*time.Millisecond, d.cfg.Timing.Poll, max(d.cfg.Timing.Lease/3, 50*time.Millisecond))
+func (d *Dispatcher) wait(
+	ctx context.Context,
+	who agent,
+	req *runnerv1.ExchangeRequest,
+	res *runnerv1.ExchangeResponse,
+) {
+	limit := min(
+		time.Duration(req.GetWaitMs())*time.Millisecond,
+		d.cfg.Timing.Poll,
+		max(d.cfg.Timing.Lease/3, 50*time.Millisecond),
+	)
 	deadline := time.Now().Add(limit)
 	held := map[string]bool{}
 	for _, r := range req.GetRenewals() {
@@ -413,8 +463,11 @@ func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
 	}
 	d.cfg.Log.Warn("manifest could not be built", "attempt", l.attempt, "error", err)
 	if r, ok := domain.AsRejection(err); ok {
-		_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt),
-			Command: run.DeclineLease{Cause: internal("dispatch"), Attempt: l.attempt, Epoch: l.epoch, Reason: r.Message}})
+		_, err := d.cfg.Engine.Submit(
+			ctx,
+			engine.Envelope{Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt),
+				Command: run.DeclineLease{Cause: internal("dispatch"), Attempt: l.attempt, Epoch: l.epoch, Reason: r.Message}},
+		)
 		if err != nil {
 			d.cfg.Log.Warn("lease could not be declined", "attempt", l.attempt, "error", err)
 		}

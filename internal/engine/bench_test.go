@@ -208,9 +208,14 @@ func (s *submitter) drive(ctx context.Context, n int64) error {
 
 func (s *submitter) job(ctx context.Context, id domain.RunID, j int) error {
 	now := time.Now()
-	reply, err := s.send(ctx, id, engine.Envelope{}, run.GrantLease{Job: id.Job(j), Runner: "rnr_bench", RunnerName: "bench",
-		Session: "ses_bench", Pool: "default", Tiers: []domain.Tier{domain.TierTrusted}, Until: now.Add(time.Hour),
-		AbandonBy: now.Add(2 * time.Hour), Slot: domain.SlotToken(fmt.Sprintf("rnr_bench/%d/1", j))})
+	reply, err := s.send(
+		ctx,
+		id,
+		engine.Envelope{},
+		run.GrantLease{Job: id.Job(j), Runner: "rnr_bench", RunnerName: "bench",
+			Session: "ses_bench", Pool: "default", Tiers: []domain.Tier{domain.TierTrusted}, Until: now.Add(time.Hour),
+			AbandonBy: now.Add(2 * time.Hour), Slot: domain.SlotToken(fmt.Sprintf("rnr_bench/%d/1", j))},
+	)
 	if err != nil {
 		return err
 	}
@@ -220,23 +225,41 @@ func (s *submitter) job(ctx context.Context, id domain.RunID, j int) error {
 		Observed: domain.ObservedRunning, Steps: steps, At: now}); err != nil {
 		return err
 	}
-	steps = []run.Step{{Index: 0, Outcome: domain.OutcomeSuccess, Conclusion: domain.OutcomeSuccess, Started: now, Finished: now}}
+	steps = []run.Step{
+		{Index: 0, Outcome: domain.OutcomeSuccess, Conclusion: domain.OutcomeSuccess, Started: now, Finished: now},
+	}
 	if _, err := s.send(ctx, id, engine.Envelope{}, run.ReportResult{Attempt: lease.Attempt, Epoch: lease.Epoch,
 		Digest: domain.DigestOf([]byte(lease.Attempt)), Outcome: domain.OutcomeSuccess, Steps: steps, LogEnd: 3,
 		Effect: domain.EffectNone}); err != nil {
 		return err
 	}
 	_, err = s.send(ctx, id, engine.Envelope{}, run.RecordLog{Attempt: lease.Attempt, Log: run.Log{
-		Object: "logs/sealed/" + string(lease.Attempt), Length: 900, Digest: domain.DigestOf([]byte("log")), Bytes: 4000, Lines: 60}})
+		Object: "logs/sealed/" + string(
+			lease.Attempt,
+		), Length: 900, Digest: domain.DigestOf([]byte("log")), Bytes: 4000, Lines: 60}})
 	return err
 }
 
 func requestOf(id domain.RunID) run.Request {
-	q := run.Request{Run: id, Tenant: benchTenant, Repository: "rep_bench", RepositoryName: "bench", WorkflowPath: "ci.yml",
-		WorkflowName: "ci", Tier: domain.TierTrusted, Class: domain.ClassInteractive,
-		Trigger:  run.Trigger{Event: "push", Key: string(id), Actor: domain.Actor{Kind: "user", ID: "dev"}, ReceivedAt: time.Now()},
+	q := run.Request{
+		Run:            id,
+		Tenant:         benchTenant,
+		Repository:     "rep_bench",
+		RepositoryName: "bench",
+		WorkflowPath:   "ci.yml",
+		WorkflowName:   "ci",
+		Tier:           domain.TierTrusted,
+		Class:          domain.ClassInteractive,
+		Trigger: run.Trigger{
+			Event:      "push",
+			Key:        string(id),
+			Actor:      domain.Actor{Kind: "user", ID: "dev"},
+			ReceivedAt: time.Now(),
+		},
 		Source:   run.Source{Commit: strings.Repeat("a", 40), Ref: "refs/heads/main", Title: "Make the parser twice as fast"},
-		Snapshot: domain.DigestOf([]byte("snapshot")), Plan: domain.DigestOf([]byte("plan"))}
+		Snapshot: domain.DigestOf([]byte("snapshot")),
+		Plan:     domain.DigestOf([]byte("plan")),
+	}
 	for i := range benchJobs {
 		k := run.JobSkeleton{Index: i, Key: fmt.Sprint("job-", i), Name: fmt.Sprint("Job ", i), TimeoutSeconds: 3600,
 			RunsOn: []string{"ubuntu-latest"}, Steps: []string{"checkout", "test"},

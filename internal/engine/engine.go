@@ -179,7 +179,8 @@ func (e *Engine) Send(ctx context.Context, env Envelope, answer func(Ack, error)
 	if d == nil {
 		return domain.Reject(domain.CodeNotOwner, "This server does not own the partition now; try again.")
 	}
-	if k := env.Key; k != nil && (k.Key == "" || len(k.Key) > 256 || !store.ValidText(k.Key) || !store.ValidText(k.Scope)) {
+	if k := env.Key; k != nil &&
+		(k.Key == "" || len(k.Key) > 256 || !store.ValidText(k.Key) || !store.ValidText(k.Scope)) {
 		return domain.Reject(domain.CodeInvalidArgument, "An idempotency key has 1 to 256 bytes of text.")
 	}
 	return d.send(ctx, inSubmit{&item{env: env, answer: answer}})

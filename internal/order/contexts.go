@@ -23,7 +23,11 @@ type Frozen struct{ Blobs blob.Store }
 var _ Contexts = Frozen{}
 
 // Contexts implements the interface.
-func (f Frozen) Contexts(ctx context.Context, tenant domain.TenantID, q *run.Request) (github, inputs json.RawMessage, err error) {
+func (f Frozen) Contexts(
+	ctx context.Context,
+	tenant domain.TenantID,
+	q *run.Request,
+) (github, inputs json.RawMessage, err error) {
 	data, err := ReadObject(ctx, f.Blobs, tenant, q.Snapshot, snapshotBytesMax)
 	if err != nil {
 		return nil, nil, err

@@ -157,7 +157,10 @@ func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain
 		return nil, err
 	}
 	if p, err = plan.Decode(data); err != nil {
-		return nil, &domain.Rejection{Code: domain.CodeWorkflowInvalid, Message: "The stored plan can't be read: " + err.Error()}
+		return nil, &domain.Rejection{
+			Code:    domain.CodeWorkflowInvalid,
+			Message: "The stored plan can't be read: " + err.Error(),
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +179,13 @@ func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain
 }
 
 // ReadObject reads a content-addressed object and verifies its digest.
-func ReadObject(ctx context.Context, blobs blob.Store, tenant domain.TenantID, digest domain.Digest, limit int64) ([]byte, error) {
+func ReadObject(
+	ctx context.Context,
+	blobs blob.Store,
+	tenant domain.TenantID,
+	digest domain.Digest,
+	limit int64,
+) ([]byte, error) {
 	r, err := blobs.Open(ctx, blob.ObjectKey(tenant, digest), 0, -1)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, domain.Reject(domain.CodeNotFound, "The stored object "+string(digest)+" is missing.")

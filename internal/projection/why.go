@@ -66,7 +66,13 @@ func explainRun(s *run.State, line []*fairleadv1.Sentence) *fairleadv1.Explanati
 
 // explainJob gives a job's reason, the chain of events that led to it (nearest first,
 // through the dependencies that decided it), and what would end its wait.
-func explainJob(s *run.State, i int, line []*fairleadv1.Sentence, waits []run.Wait, place Place) *fairleadv1.Explanation {
+func explainJob(
+	s *run.State,
+	i int,
+	line []*fairleadv1.Sentence,
+	waits []run.Wait,
+	place Place,
+) *fairleadv1.Explanation {
 	j := s.Jobs[i]
 	out := &fairleadv1.Explanation{Subject: string(s.JobID(i)), Name: s.Skeleton(i).Key, State: string(j.State),
 		Sentence: s.Sentence(j.Reason)}

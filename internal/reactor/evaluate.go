@@ -45,7 +45,13 @@ func (e *Evaluator) React(ctx context.Context, row engine.Committed) error {
 
 // answer evaluates one condition and records the result. An expression that can't be
 // evaluated is an answer too; only faults of storage are errors, and tried again.
-func (e *Evaluator) answer(ctx context.Context, row engine.Committed, asked *run.EvaluationAsked, version uint64, n int) error {
+func (e *Evaluator) answer(
+	ctx context.Context,
+	row engine.Committed,
+	asked *run.EvaluationAsked,
+	version uint64,
+	n int,
+) error {
 	h, err := e.Read.Read(ctx, row.Tenant, row.Stream, false)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", row.Stream, err)

@@ -321,7 +321,10 @@ func TestAnUploadIsBoundedAndAResultComesAfterItsLog(t *testing.T) {
 	if up := r.sent[upload]; len(up.GetChunks()) != uploadCountMax || len(up.GetResults()) != 0 {
 		t.Fatalf("%d chunks, %d results", len(up.GetChunks()), len(up.GetResults()))
 	}
-	r.answer(upload, &runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Chunks: uploadCountMax}}})
+	r.answer(
+		upload,
+		&runnerv1.ExchangeResponse{Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Chunks: uploadCountMax}}},
+	)
 	if up := r.sent[upload]; len(up.GetChunks()) != 5 || len(up.GetResults()) != 1 {
 		t.Fatalf("%d chunks, %d results", len(up.GetChunks()), len(up.GetResults()))
 	}

@@ -240,7 +240,14 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: serve up|server [flags]")
 	}
 	y := yardOf(ts)
-	line := []string{"fairlead", args[0], "--data", ts.Getenv("FAIRLEAD_DATA"), "--listen", fmt.Sprintf("127.0.0.1:%d", y.port)}
+	line := []string{
+		"fairlead",
+		args[0],
+		"--data",
+		ts.Getenv("FAIRLEAD_DATA"),
+		"--listen",
+		fmt.Sprintf("127.0.0.1:%d", y.port),
+	}
 	if y.store != "" {
 		line = append(line, "--store", y.store)
 	}
@@ -254,7 +261,15 @@ func cmdRunner(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: runner NAME [flags]")
 	}
 	y, name := yardOf(ts), args[0]
-	line := []string{"fairlead-runner", "--server", ts.Getenv("URL"), "--name", name, "--data", filepath.Join(y.work, "runner-"+name)}
+	line := []string{
+		"fairlead-runner",
+		"--server",
+		ts.Getenv("URL"),
+		"--name",
+		name,
+		"--data",
+		filepath.Join(y.work, "runner-"+name),
+	}
 	if !fileExists(filepath.Join(y.work, "runner-"+name, "runner.json")) {
 		out, err := y.output(ts, "fairlead", "runner", "token", "--pool", "default")
 		ts.Check(err)
@@ -281,7 +296,12 @@ func (y *yard) output(ts *testscript.TestScript, args ...string) ([]byte, error)
 
 // cmdSignal: signal NAME KILL|TERM|STOP|CONT; KILL and TERM wait for the end.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
-	signals := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	signals := map[string]syscall.Signal{
+		"KILL": syscall.SIGKILL,
+		"TERM": syscall.SIGTERM,
+		"STOP": syscall.SIGSTOP,
+		"CONT": syscall.SIGCONT,
+	}
 	if neg || len(args) != 2 || signals[args[1]] == 0 {
 		ts.Fatalf("usage: signal NAME KILL|TERM|STOP|CONT")
 	}
@@ -454,8 +474,15 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	curl := []string{"curl", "-sS", "-m", "30", "-o", "-", "-w", "\n%{http_code}\n", "-X", args[0],
 		"-H", "Authorization: Bearer " + strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("FAIRLEAD_DATA"), "credentials", "admin-token")))}
 	if len(args) > 2 {
-		curl = append(curl, "-H", "Content-Type: application/json", "-H", "Idempotency-Key: "+strconv.FormatInt(time.Now().UnixNano(), 36),
-			"--data-binary", "@"+ts.MkAbs(args[2]))
+		curl = append(
+			curl,
+			"-H",
+			"Content-Type: application/json",
+			"-H",
+			"Idempotency-Key: "+strconv.FormatInt(time.Now().UnixNano(), 36),
+			"--data-binary",
+			"@"+ts.MkAbs(args[2]),
+		)
 	}
 	out, err := yardOf(ts).output(ts, append(curl, ts.Getenv("URL")+args[1])...)
 	if err != nil && !neg {
