@@ -105,12 +105,18 @@ func TestChoosing(t *testing.T) {
 		".fairlead/workflows/release.yml", onDispatch, ".fairlead/workflows/only.yml", main).Commit("several")
 	w.add("app", repo)
 
-	a := w.mustRun(Request{Repository: "app"}) // the only one with workflow_dispatch
+	// Each workflow is asked with its own event: a release that can be dispatched must not
+	// start because somebody meant the tests.
+	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowAmbiguous)
+	if want := []string{".fairlead/workflows/a.yml", ".fairlead/workflows/release.yml", ".github/workflows/b.yaml"}; !slices.Equal(r.Choices, want) {
+		t.Errorf("choices without an event: got %v, want %v", r.Choices, want)
+	}
+	a := w.mustRun(Request{Repository: "app", Event: "workflow_dispatch"}) // the only one that declares it
 	if got := w.state(a.Run).Request; got.WorkflowPath != ".fairlead/workflows/release.yml" ||
 		got.Trigger.Event != "workflow_dispatch" || got.WorkflowName != "Release" {
 		t.Errorf("without a name: %+v", got)
 	}
-	r := w.refused(Request{Repository: "app", Event: "push"}, domain.CodeWorkflowAmbiguous)
+	r = w.refused(Request{Repository: "app", Event: "push"}, domain.CodeWorkflowAmbiguous)
 	if want := []string{".fairlead/workflows/a.yml", ".github/workflows/b.yaml"}; !slices.Equal(r.Choices, want) {
 		t.Errorf("choices: got %v, want %v", r.Choices, want)
 	}
