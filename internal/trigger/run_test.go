@@ -184,7 +184,7 @@ func TestNothingIsCreatedByARefusal(t *testing.T) {
 		}
 	}
 	repo.Write(".fairlead/workflows/ci.yml", "on: [push\n").Commit("no YAML")
-	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowNotFound)
+	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowInvalid)
 	if !strings.Contains(r.Rejection.Message, "can't be read") {
 		t.Errorf("got %v", r)
 	}
