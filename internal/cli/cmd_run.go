@@ -158,9 +158,9 @@ type acceptedEvent struct {
 
 // endEvent is the last object of run --json.
 type endEvent struct {
-	Event   string `json:"event"`   // "concluded" or "detached"
-	Trigger string `json:"trigger"` // what show calls event
+	Event string `json:"event"` // "concluded" or "detached"
 	runJSON
+	Trigger string `json:"trigger"` // what show calls event
 }
 
 // accepted says that the run exists, and follows it.
@@ -250,7 +250,7 @@ func (a *app) follow(ctx context.Context, f *follower, quiet bool) error {
 		return a.unfollowed(ctx, run, err)
 	}
 	if a.json {
-		if err := a.printJSON(endEvent{"concluded", run.GetSummary().GetEvent(), showRun(run)}); err != nil {
+		if err := a.printJSON(endEvent{"concluded", showRun(run), run.GetSummary().GetEvent()}); err != nil {
 			return err
 		}
 	} else {
@@ -275,7 +275,7 @@ func (a *app) unfollowed(ctx context.Context, run *fairleadv1.Run, err error) er
 	a.note("stopped watching; %s goes on. Come back with: fairlead logs -f %s, or cancel it with: fairlead cancel %s",
 		id, id, id)
 	if a.json {
-		if err := a.printJSON(endEvent{"detached", run.GetSummary().GetEvent(), showRun(run)}); err != nil {
+		if err := a.printJSON(endEvent{"detached", showRun(run), run.GetSummary().GetEvent()}); err != nil {
 			return err
 		}
 	}

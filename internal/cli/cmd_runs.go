@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func (a *app) printRuns(response *fairleadv1.ListRunsResponse) error {
 			state = run.GetState()
 		}
 		commit := run.GetCommit()
-		rows = append(rows, []string{state, run.GetRun(), run.GetRepositoryName(), run.GetWorkflow() + " #" +
+		rows = append(rows, []string{state, run.GetRun(), run.GetRepositoryName(), path.Base(run.GetWorkflow()) + " #" +
 			strconv.FormatUint(run.GetNumber(), 10), strings.TrimPrefix(run.GetRef(), "refs/heads/"),
 			commit[:min(7, len(commit))], span(run.GetCreated(), run.GetConcluded(), time.Now()), clock(run.GetCreated()),
 			run.GetTitle()})
