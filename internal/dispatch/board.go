@@ -93,9 +93,12 @@ type poolView struct {
 type board struct {
 	timing  Timing
 	heads   map[domain.JobID]*head
+	lines   lines // the same, in the order in which placement looks at them
 	leases  map[domain.AttemptID]*lease
+	grip    grip // the same, by runner
 	closing map[domain.AttemptID]*closing
 	agents  map[domain.RunnerID]*agent
+	session map[domain.SessionID]*agent
 	pools   map[domain.PoolID]*poolView
 	lent    map[domain.SlotToken]domain.JobID // asked for or leased
 	held    map[domain.RunnerID]int           // leases and grants under way per runner
@@ -104,6 +107,7 @@ type board struct {
 
 func newBoard(t Timing) *board {
 	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
+		lines: lines{}, grip: grip{}, session: map[domain.SessionID]*agent{},
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
 		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}}
@@ -115,11 +119,17 @@ func (b *board) addHead(h head) (news bool) {
 		return false
 	}
 	b.heads[h.job] = &h
+	b.lines.add(&h)
 	return true
 }
 
 // dropHead forgets a job that is not ready any more.
-func (b *board) dropHead(job domain.JobID) { delete(b.heads, job) }
+func (b *board) dropHead(job domain.JobID) {
+	if h := b.heads[job]; h != nil {
+		delete(b.heads, job)
+		b.lines.remove(h)
+	}
+}
 
 // addLease takes a committed lease in. After a take-over nobody knows when the runner was
 // heard last, so it gets a full period to come back.
@@ -132,12 +142,13 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 		l.lastSeen = now
 	}
 	b.leases[l.attempt] = &l
+	b.grip.add(&l)
 	job := l.attempt.Job()
 	if _, asked := b.lent[l.slot]; !asked {
 		b.lent[l.slot] = job
 		b.held[l.runner]++
 	}
-	delete(b.heads, job)
+	b.dropHead(job)
 	return true
 }
 
@@ -148,6 +159,7 @@ func (b *board) dropLease(attempt domain.AttemptID) {
 		return
 	}
 	delete(b.leases, attempt)
+	b.grip.remove(l)
 	b.giveBack(l.slot, l.runner)
 }
 
@@ -257,10 +269,8 @@ func (b *board) grace(now time.Time) {
 // ofRunner are the leases a runner must know, in the order of their attempts.
 func (b *board) ofRunner(id domain.RunnerID) []*lease {
 	var out []*lease
-	for _, l := range b.leases {
-		if l.runner == id {
-			out = append(out, l)
-		}
+	for _, l := range b.grip[id] {
+		out = append(out, l)
 	}
 	slices.SortFunc(out, func(x, y *lease) int { return cmp.Compare(x.attempt, y.attempt) })
 	return out
@@ -270,7 +280,7 @@ func (b *board) ofRunner(id domain.RunnerID) []*lease {
 func (b *board) forget(p domain.PartitionID) {
 	for id, h := range b.heads {
 		if h.partition == p {
-			delete(b.heads, id)
+			b.dropHead(id)
 		}
 	}
 	for id, l := range b.leases {

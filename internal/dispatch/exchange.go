@@ -101,10 +101,9 @@ func (d *Dispatcher) authenticate(session, resume string) (agent, error) {
 	digest := domain.Digest("sha256:" + hex.EncodeToString(sum[:]))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, a := range d.board.agents {
-		if string(a.Session) == session && subtle.ConstantTimeCompare([]byte(a.Resume), []byte(digest)) == 1 {
-			return *a, nil
-		}
+	a := d.board.session[domain.SessionID(session)]
+	if a != nil && subtle.ConstantTimeCompare([]byte(a.Resume), []byte(digest)) == 1 {
+		return *a, nil
 	}
 	if !d.allReady() {
 		return agent{}, errNotReady

@@ -88,12 +88,15 @@ func (d *Dispatcher) loadPool(tenant domain.TenantID, partition domain.Partition
 			a = &agent{}
 			d.board.agents[r.Runner] = a
 		}
+		delete(d.board.session, a.Session)
 		a.Runner, a.tenant, a.pool = r, tenant, s.Pool
+		d.board.session[a.Session] = a
 		a.labels, a.aliases = s.LabelsOf(r), s.AliasesOf(r)
 	}
 	for id, a := range d.board.agents {
 		if a.pool == s.Pool && !known[id] {
 			delete(d.board.agents, id)
+			delete(d.board.session, a.Session)
 			d.wake(id)
 		}
 	}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -20,14 +19,14 @@ type pick struct {
 // place matches waiting jobs with open slots of runners that wait for news, and marks
 // both as asked for, so that nothing is given twice while the grants commit.
 func (b *board) place(now time.Time) []pick {
+	if len(b.lines) == 0 {
+		return nil
+	}
 	offers := b.offers()
 	if len(offers) == 0 {
 		return nil
 	}
-	heads := b.queue()
-	if len(heads) == 0 {
-		return nil
-	}
+	heads := b.lines.front(len(offers))
 	var out []pick
 	for _, as := range placement.Place(heads, offers, now) {
 		h, a := b.heads[as.Head.Job], b.agents[as.Offer.Runner]
@@ -68,7 +67,7 @@ func (b *board) offers() []placement.Offer {
 	return out
 }
 
-// queue lists jobs that nobody was asked for yet.
+// queue lists all jobs that nobody was asked for yet, in no order.
 func (b *board) queue() []placement.Head {
 	var out []placement.Head
 	for _, h := range b.heads {
@@ -76,7 +75,6 @@ func (b *board) queue() []placement.Head {
 			out = append(out, h.placement())
 		}
 	}
-	slices.SortFunc(out, func(x, y placement.Head) int { return cmp.Compare(x.Job, y.Job) })
 	return out
 }
 
@@ -175,12 +173,12 @@ func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
 			}
 		}
 		fleet := slices.DeleteFunc(d.board.fleet(now), func(f placement.Pool) bool { return f.Pool != id })
-		for _, h := range d.board.queue() {
-			switch placement.Explain(h, nil, fleet, now).Code {
+		d.board.lines.each(func(first *head, waiting int) {
+			switch placement.Explain(first.placement(), nil, fleet, now).Code {
 			case placement.ReasonBusy, placement.ReasonPlaceable, placement.ReasonAway:
-				st.Waiting++
+				st.Waiting += waiting
 			}
-		}
+		})
 		out = append(out, st)
 	}
 	return out

@@ -1,0 +1,58 @@
+package dispatch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/placement"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// The fronts of the lines must place exactly what the whole queue would.
+func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	labels := [][]string{nil, {"linux"}, {"gpu"}, {"linux", "gpu"}, {"absent"}}
+	classes := []domain.Class{domain.ClassProtected, domain.ClassInteractive, domain.ClassBatch}
+	for round := range 200 {
+		b := newBoard(Timing{})
+		for i := range random.IntN(60) {
+			run := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1, 15: byte(i)}))
+			b.addHead(head{tenant: "tnt_a", partition: domain.PartitionID(fmt.Sprint("p", random.IntN(2))), job: run.Job(0),
+				class: classes[random.IntN(len(classes))], tier: domain.TierTrusted, runsOn: labels[random.IntN(len(labels))],
+				since: now.Add(-time.Duration(random.IntN(5)) * time.Second), asked: random.IntN(4) == 0})
+		}
+		for job := range b.heads {
+			if random.IntN(5) == 0 {
+				b.dropHead(job)
+			}
+		}
+		var offers []placement.Offer
+		for i := range random.IntN(12) {
+			runner := domain.RunnerID(fmt.Sprint("rnr_", i%5))
+			offers = append(offers, placement.Offer{Runner: runner, Pool: "default", Labels: labels[i%4],
+				Tiers: []domain.Tier{domain.TierTrusted}, Slot: domain.SlotToken(fmt.Sprintf("%s/%d/1", runner, i))})
+		}
+		whole, fronts := placement.Place(b.queue(), offers, now), placement.Place(b.lines.front(len(offers)), offers, now)
+		same := slices.EqualFunc(whole, fronts, func(x, y placement.Assignment) bool {
+			return x.Head.Job == y.Head.Job && x.Offer.Slot == y.Offer.Slot
+		})
+		if !same {
+			t.Fatalf("round %d: the whole queue gives %d, the fronts give %d:\n%v\n%v", round, len(whole), len(fronts), whole, fronts)
+		}
+		waiting := 0
+		b.lines.each(func(_ *head, n int) { waiting += n })
+		if waiting != len(b.queue()) {
+			t.Fatalf("round %d: %d wait in lines, %d in all", round, waiting, len(b.queue()))
+		}
+		for job := range b.heads {
+			b.dropHead(job)
+		}
+		if len(b.lines) != 0 {
+			t.Fatalf("round %d: lines of nobody: %v", round, b.lines)
+		}
+	}
+}
