@@ -52,7 +52,8 @@ need() {
 }
 
 command -v go >/dev/null 2>&1 || {
-	echo "setup: Go is not in PATH; install $(sed -n 's/^go /Go /p' "$(dirname "$0")/../go.mod") or newer: https://go.dev/dl" >&2
+	wanted=$(sed -n 's/^go //p' "$(dirname "$0")/../go.mod")
+	echo "setup: Go is not in PATH; install Go $wanted or newer: https://go.dev/dl" >&2
 	exit 1
 }
 need have_git 'git' 'mirrors, checkouts and pushes are made by git itself'

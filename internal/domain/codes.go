@@ -15,7 +15,6 @@ const (
 	CodeRunConcluded        Code = "run_concluded"
 	CodeRunNotConcluded     Code = "run_not_concluded"
 	CodeJobNotReady         Code = "job_not_ready"
-	CodeJobNotConcluded     Code = "job_not_concluded"
 	CodeJobNotRetryable     Code = "job_not_retryable"
 	CodeAttemptNotUncertain Code = "attempt_not_uncertain"
 	CodeAttemptNotFound     Code = "attempt_not_found"
@@ -58,7 +57,6 @@ func Codes() []struct {
 		{CodeRunConcluded, "The run has a committed outcome, so there is nothing left to change."},
 		{CodeRunNotConcluded, "The run has no committed outcome yet; rerun it once it has."},
 		{CodeJobNotReady, "The job is not waiting for a runner, so no lease can be granted."},
-		{CodeJobNotConcluded, "The job has no committed outcome yet."},
 		{CodeJobNotRetryable, "The job's latest attempt can't be followed by another one now."},
 		{CodeAttemptNotUncertain, "Only an attempt without a known result can be settled by a person."},
 		{CodeAttemptNotFound, "The run has no such attempt."},

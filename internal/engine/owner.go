@@ -42,7 +42,6 @@ type item struct {
 	earlier *store.Key // what the key did before, if anything
 	fault   error      // a lookup failed
 	timer   bool       // a Wake: nobody waits for the answer
-	sweep   func(any)  // not a command: look at the committed state
 }
 
 // Inputs of the step function.
@@ -68,7 +67,6 @@ type (
 	inReacquired struct {
 		own     store.Ownership
 		arrived bool // the batch in doubt is there
-		err     error
 	}
 	inTick   struct{}
 	inJump   struct{ hold time.Duration }

@@ -198,12 +198,10 @@ const errorPage = `# Codes of refusals
 
 This page is generated from the code ('go test ./internal/httpapi -run TestErrorReference -rewrite').
 
-A code is stable: it never changes its meaning,
-	and it is what scripts should look at. It comes as 'code' in the JSON
-body on REST paths, and in the error detail 'fairlead.v1.ErrorInfo' on Connect,
-	gRPC and gRPC-Web. The numbers are for
-programs that know nothing of Fairlead: "REST" is the HTTP status on REST paths,
-	"RPC" the code of the RPC protocols.
+A code is stable: it never changes its meaning, and it is what scripts should look at. It comes as 'code' in the
+JSON body on REST paths, and in the error detail 'fairlead.v1.ErrorInfo' on Connect, gRPC and gRPC-Web. The numbers
+are for programs that know nothing of Fairlead: "REST" is the HTTP status on REST paths, "RPC" the code of the RPC
+protocols.
 A code that is not listed here is new: treat it by its status.
 
 ## Refusals

@@ -316,6 +316,9 @@ func leftovers(t *Tree) ([]Finding, error) {
 			}
 		}
 	}
+	for _, name := range t.Programs {
+		out = append(out, Finding{name, 0, "a compiled program; remove it, and from git if it got there"})
+	}
 	for _, f := range t.goFiles(true) {
 		out = append(out, skips(t, f)...)
 		for _, group := range f.AST.Comments {

@@ -2,10 +2,12 @@ package tidy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -19,10 +21,13 @@ type Tree struct {
 	Root   string
 	Module string
 	Files  []*File // in the order of a walk
-	byPath map[string]*File
-	fset   *token.FileSet
-	graph  map[string]listed // by import path; see packages
-	deps   *Deps
+	// Programs are compiled programs below a folder other than bin: one that was committed
+	// stays in everybody's clone for ever.
+	Programs []string
+	byPath   map[string]*File
+	fset     *token.FileSet
+	graph    map[string]listed // by import path; see packages
+	deps     *Deps
 }
 
 // File is one text of the tree.
@@ -79,19 +84,19 @@ func (t *Tree) add(name string, d fs.DirEntry) error {
 	if !d.Type().IsRegular() {
 		return nil
 	}
-	if about, err := d.Info(); err != nil || about.Size() > textMax {
-		return err
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
-		return nil
-	}
 	rel, err := filepath.Rel(t.Root, name)
 	if err != nil {
 		return err
+	}
+	text, err := head(name, textMax)
+	if err != nil {
+		return err
+	}
+	if bytes.HasPrefix(text, []byte("\x7fELF")) && strings.Contains(filepath.ToSlash(rel), "/") {
+		t.Programs = append(t.Programs, filepath.ToSlash(rel))
+	}
+	if len(text) == textMax || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+		return nil
 	}
 	f := &File{Path: filepath.ToSlash(rel), Text: text}
 	f.Fixture = slices.Contains(strings.Split(f.Dir(), "/"), "testdata")
@@ -106,6 +111,16 @@ func (t *Tree) add(name string, d fs.DirEntry) error {
 	t.Files = append(t.Files, f)
 	t.byPath[f.Path] = f
 	return nil
+}
+
+// head reads the beginning of a file.
+func head(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit))
+	return text, errors.Join(err, f.Close())
 }
 
 // file is the text at a path, nil when there is none.

@@ -65,7 +65,7 @@ func parseControl(b []byte) sequence {
 		return sequence{length: i, complete: true}
 	}
 	// A private marker ("<", "=", ">", "?") means something else than colours.
-	plain := end == i && bytes.IndexAny(b[2:end], "<=>?") < 0
+	plain := end == i && !bytes.ContainsAny(b[2:end], "<=>?")
 	return sequence{length: i + 1, complete: true, sgr: b[i] == 'm' && plain, parameters: b[2:end]}
 }
 

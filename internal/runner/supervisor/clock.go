@@ -66,5 +66,3 @@ func (a *alarm) wait() bool {
 	n, err := a.file.Read(count[:])
 	return err == nil && n == len(count) && binary.NativeEndian.Uint64(count[:]) > 0
 }
-
-func (a *alarm) close() { _ = a.file.Close() }
