@@ -100,15 +100,17 @@ type board struct {
 	agents  map[domain.RunnerID]*agent
 	session map[domain.SessionID]*agent
 	pools   map[domain.PoolID]*poolView
-	lent    map[domain.SlotToken]domain.JobID // asked for or leased
-	held    map[domain.RunnerID]int           // leases and grants under way per runner
-	ready   map[domain.PartitionID]bool
+	// sessions finds a runner by what it shows.
+	sessions map[domain.SessionID]domain.RunnerID
+	lent     map[domain.SlotToken]domain.JobID // asked for or leased
+	held     map[domain.RunnerID]int           // leases and grants under way per runner
+	ready    map[domain.PartitionID]bool
 }
 
 func newBoard(t Timing) *board {
 	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
 		lines: lines{}, grip: grip{}, session: map[domain.SessionID]*agent{},
-		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
+		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{}, sessions: map[domain.SessionID]domain.RunnerID{},
 		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}}
 }

@@ -20,7 +20,11 @@ func (d *Dispatcher) Loaded(live engine.Live) {
 			d.repairs++
 			d.cfg.Log.Warn("reconciler gave waiting work its cause back", "stream", live.Stream)
 		}
-		d.swept[live.Stream] = true
+		if s.Concluded() {
+			delete(d.swept, live.Stream) // only its logs are still to be sealed
+		} else {
+			d.swept[live.Stream] = true
+		}
 	case *pool.State:
 		d.loadPool(live.Tenant, live.Partition, s)
 	}
@@ -89,7 +93,9 @@ func (d *Dispatcher) loadPool(tenant domain.TenantID, partition domain.Partition
 			d.board.agents[r.Runner] = a
 		}
 		delete(d.board.session, a.Session)
+		delete(d.board.sessions, a.Session)
 		a.Runner, a.tenant, a.pool = r, tenant, s.Pool
+		d.board.sessions[r.Session] = r.Runner
 		d.board.session[a.Session] = a
 		a.labels, a.aliases = s.LabelsOf(r), s.AliasesOf(r)
 	}
