@@ -31,7 +31,10 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) {
 }
 
 // bench wraps the work of a measurement.
-func (a *app) bench(o *bench.Options, work func(ctx context.Context) (*bench.Report, error)) func(*cobra.Command, []string) error {
+func (a *app) bench(
+	o *bench.Options,
+	work func(ctx context.Context) (*bench.Report, error),
+) func(*cobra.Command, []string) error {
 	return a.do(func(ctx context.Context, _ []string) error {
 		program, err := os.Executable()
 		if err != nil {

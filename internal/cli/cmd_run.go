@@ -231,7 +231,7 @@ func (a *app) follow(ctx context.Context, f *follower, quiet bool) error {
 		f.view = &jsonView{app: a}
 	case a.out.tty && !quiet:
 		f.ordered = true
-		live = newLiveView(a.out)
+		live = newLiveView(a.out, a.out.width)
 		f.view = live
 	default:
 		plain := newPlainView(a.out)

@@ -30,8 +30,8 @@ type liveView struct {
 }
 
 // newLiveView starts the clock of the rows; close stops it.
-func newLiveView(out *output) *liveView {
-	v := &liveView{plainView: newPlainView(out), width: out.width, now: time.Now, stop: make(chan struct{})}
+func newLiveView(out *output, width func() int) *liveView {
+	v := &liveView{plainView: newPlainView(out), width: width, now: time.Now, stop: make(chan struct{})}
 	v.ended.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()

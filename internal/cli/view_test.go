@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,17 +132,34 @@ func liveRun(version uint64, state, outcome string, attempts ...*fairleadv1.Atte
 			Steps:  []string{"build", "unit"}, Attempts: attempts}}}
 }
 
+// screen is what was written since it was last looked at.
+type screen struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(content []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(content)
+}
+
+func (s *screen) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.buf.Reset()
+	return s.buf.String()
+}
+
 // The live view scrolls lines above rows that it draws anew, and leaves none behind.
 func TestLiveViewDrawsRowsBelowTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var screen bytes.Buffer
-		out := &output{Writer: &screen, tty: true}
-		v := newLiveView(out)
-		v.width = func() int { return 60 }
+		screen := &screen{}
+		v := newLiveView(&output{Writer: screen, tty: true}, func() int { return 60 })
 		drawn := func() string {
 			synctest.Wait()
-			defer screen.Reset()
-			return screen.String()
+			return screen.take()
 		}
 		waiting := liveRun(1, "ready", "")
 		v.changed(nil, waiting)
