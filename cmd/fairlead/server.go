@@ -108,7 +108,8 @@ func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) 
 		return nil, fmt.Errorf("open logs: %w", err)
 	}
 	s.closing(func() { _ = s.logs.Close() })
-	if s.mirrors, err = git.New(ctx, git.Config{Root: filepath.Join(o.Data, "git"), AllowLoopback: true, AllowPrivate: true}); err != nil {
+	mirrors := git.Config{Root: filepath.Join(o.Data, "git"), AllowLoopback: true, AllowPrivate: true}
+	if s.mirrors, err = git.New(ctx, mirrors); err != nil {
 		return nil, err
 	}
 	if s.gate, err = credential.OpenGate(o.Data, s.now); err != nil {

@@ -44,16 +44,22 @@ type order struct {
 
 // enlist registers a runner with a one-time token, the way every runner does.
 func (s *stage) enlist(ctx context.Context, name string) (*agent, error) {
-	token, err := s.server.client.Pools.CreateRegistrationToken(ctx, &fairleadv1.CreateRegistrationTokenRequest{Pool: "default"})
+	token, err := s.server.client.Pools.CreateRegistrationToken(
+		ctx,
+		&fairleadv1.CreateRegistrationTokenRequest{Pool: "default"},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make registration token: %w", err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 1}
 	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: runnerv1connect.NewRunnerServiceClient(
 		connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, s.server.url)))}
-	answer, err := a.client.Register(ctx, &runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name,
-		Capacity: 1, Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
-		ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()})
+	answer, err := a.client.Register(
+		ctx,
+		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name,
+			Capacity: 1, Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
+			ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", name, err)
 	}
@@ -113,7 +119,8 @@ func (a *agent) conclude(ctx context.Context, o order, end uint64, chunks ...*ru
 	}
 	answer, err := a.exchange(ctx, &runnerv1.ExchangeRequest{Chunks: chunks, Results: []*runnerv1.Result{{
 		Attempt: o.lease.GetAttempt(), Epoch: o.lease.GetEpoch(), Outcome: string(domain.OutcomeSuccess), Steps: steps,
-		LogEnd: end, Effect: string(domain.EffectNone), Digest: string(domain.DigestOf([]byte(o.lease.GetAttempt()))), AtUs: now}}})
+		LogEnd: end, Effect: string(domain.EffectNone), AtUs: now,
+		Digest: string(domain.DigestOf([]byte(o.lease.GetAttempt())))}}})
 	if err != nil {
 		return err
 	}

@@ -208,6 +208,11 @@ func (s *stage) throughput(ctx context.Context, f *floor, first accepted, of Dis
 		return err
 	}
 	took := time.Since(begun).Seconds()
-	s.report.value("jobs", "asked for, leased, reported and committed, all runners busy", float64(runs*jobsMany)/took, "jobs/s")
+	s.report.value(
+		"jobs",
+		"asked for, leased, reported and committed, all runners busy",
+		float64(runs*jobsMany)/took,
+		"jobs/s",
+	)
 	return nil
 }

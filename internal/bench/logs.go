@@ -145,7 +145,13 @@ func through(answer *runnerv1.ExchangeResponse, attempt string, sequence uint64)
 
 // printedReport ends the attempts, waits until their logs are sealed, and checks that all
 // bytes are there.
-func (s *stage) printedReport(ctx context.Context, results []printed, agents []*agent, orders []order, took time.Duration) error {
+func (s *stage) printedReport(
+	ctx context.Context,
+	results []printed,
+	agents []*agent,
+	orders []order,
+	took time.Duration,
+) error {
 	bytes, acks, seals := int64(0), newTimes(), newTimes()
 	last := uint64(0)
 	for i, p := range results {

@@ -75,9 +75,15 @@ func (r *Report) Write(w io.Writer) error {
 	fmt.Fprintf(&out, "fairlead bench %s  (%s, %s, %s)\n\n", r.Bench, r.Version, r.Go, settings(r.Settings))
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")) }
-	row("machine", fmt.Sprintf("%s, %d cores, %d MiB, %s %s %s", m.CPU, m.Cores, m.MemoryBytes/mebi, m.System, m.Kernel, m.Arch))
+	row(
+		"machine",
+		fmt.Sprintf("%s, %d cores, %d MiB, %s %s %s", m.CPU, m.Cores, m.MemoryBytes/mebi, m.System, m.Kernel, m.Arch),
+	)
 	row("", fmt.Sprintf("%s on %s, load %.1f before and %.1f after", m.FileSystem, m.Device, m.LoadBefore, m.LoadAfter))
-	row("server", fmt.Sprintf("%s %s, store %s: %s", r.Server.Command, r.Server.Version, r.Server.Store, r.Server.Durability))
+	row(
+		"server",
+		fmt.Sprintf("%s %s, store %s: %s", r.Server.Command, r.Server.Version, r.Server.Store, r.Server.Durability),
+	)
 	if r.Server.Isolation != "" {
 		row("", "isolation "+r.Server.Isolation)
 	}

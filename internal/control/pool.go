@@ -131,8 +131,9 @@ func (p *Pools) RemoveRunner(
 				continue
 			}
 			_, err := p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: s.Pool.Partition(),
-				Stream: s.Pool.Stream(), Command: pool.RemoveRunner{Cause: caller.Cause, Runner: r.Runner, Reason: "removed by request"},
-				Key: &engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}})
+				Stream:  s.Pool.Stream(),
+				Command: pool.RemoveRunner{Cause: caller.Cause, Runner: r.Runner, Reason: "removed by request"},
+				Key:     &engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}})
 			return &fairleadv1.RemoveRunnerResponse{}, err
 		}
 	}

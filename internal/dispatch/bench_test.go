@@ -212,7 +212,8 @@ func (h *hall) store() {
 	}
 	github := put([]byte(`{"event_name":"push","ref":"refs/heads/main","sha":"` + strings.Repeat("a", 40) + `"}`))
 	frozen := snapshot.Snapshot{Version: snapshot.Version, Evaluator: plan.Evaluator, Tenant: benchTenant,
-		Repository: "rep_bench", RepositoryName: "bench", Tier: domain.TierTrusted, Class: domain.ClassInteractive, Github: github}
+		Repository: "rep_bench", RepositoryName: "bench", Tier: domain.TierTrusted, Class: domain.ClassInteractive,
+		Github: github}
 	h.request = run.Request{Tenant: benchTenant, Repository: "rep_bench", RepositoryName: "bench", WorkflowPath: "ci.yml",
 		Source: run.Source{Commit: strings.Repeat("a", 40), Ref: "refs/heads/main"}, Tier: domain.TierTrusted,
 		Class: domain.ClassInteractive, Plan: put(p.Encode()), Snapshot: put(frozen.Encode())}

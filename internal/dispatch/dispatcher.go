@@ -85,7 +85,8 @@ func New(cfg Config) *Dispatcher {
 		cfg.Placed = func(time.Duration, domain.Class) {}
 	}
 	return &Dispatcher{cfg: cfg, board: newBoard(cfg.Timing), polls: map[domain.RunnerID]chan struct{}{},
-		swept: map[domain.StreamID]bool{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+		swept: map[domain.StreamID]bool{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1),
+		stopped: make(chan struct{})}
 }
 
 func (d *Dispatcher) now() time.Time {

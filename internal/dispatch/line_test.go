@@ -41,7 +41,8 @@ func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
 			return x.Head.Job == y.Head.Job && x.Offer.Slot == y.Offer.Slot
 		})
 		if !same {
-			t.Fatalf("round %d: the whole queue gives %d, the fronts give %d:\n%v\n%v", round, len(whole), len(fronts), whole, fronts)
+			t.Fatalf("round %d: the whole queue gives %d, the fronts give %d:\n%v\n%v", round, len(whole), len(fronts),
+				whole, fronts)
 		}
 		waiting := 0
 		b.lines.each(func(_ *head, n int) { waiting += n })

@@ -153,7 +153,8 @@ func ofAttempt(s *run.State, e run.Event, who string) (string, string, *domain.A
 		}
 		return text + ".", kindReconcile, &e.Actor
 	case *run.ReportRefused:
-		text := fmt.Sprintf("%s: a %s with lease epoch %d was refused (%s) and kept as evidence", who, e.What, e.Epoch, e.Code)
+		text := fmt.Sprintf("%s: a %s with lease epoch %d was refused (%s) and kept as evidence",
+			who, e.What, e.Epoch, e.Code)
 		if e.Outcome != "" {
 			text += fmt.Sprintf("; it claimed %s", e.Outcome)
 		}

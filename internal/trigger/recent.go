@@ -36,7 +36,13 @@ type readValue struct {
 // read asks the source, or remembers.
 //
 // Preconditions: every call has the same query.
-func (r *recentReads) read(ctx context.Context, source scm.Source, repo scm.Repo, id string, q scm.Query) (scm.Commit, []scm.File, error) {
+func (r *recentReads) read(
+	ctx context.Context,
+	source scm.Source,
+	repo scm.Repo,
+	id string,
+	q scm.Query,
+) (scm.Commit, []scm.File, error) {
 	key := readKey{repo, id}
 	r.mu.Lock()
 	found, ok := r.kept[key]

@@ -108,7 +108,8 @@ func TestChoosing(t *testing.T) {
 	// Each workflow is asked with its own event: a release that can be dispatched must not
 	// start because somebody meant the tests.
 	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowAmbiguous)
-	if want := []string{".fairlead/workflows/a.yml", ".fairlead/workflows/release.yml", ".github/workflows/b.yaml"}; !slices.Equal(r.Choices, want) {
+	want := []string{".fairlead/workflows/a.yml", ".fairlead/workflows/release.yml", ".github/workflows/b.yaml"}
+	if !slices.Equal(r.Choices, want) {
 		t.Errorf("choices without an event: got %v, want %v", r.Choices, want)
 	}
 	a := w.mustRun(Request{Repository: "app", Event: "workflow_dispatch"}) // the only one that declares it

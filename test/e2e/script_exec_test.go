@@ -471,8 +471,9 @@ func cmdLines(ts *testscript.TestScript, neg bool, args []string) {
 // cmdHTTP: http METHOD PATH [BODY-FILE] sends a request with the admin token; stdout is
 // the status line's number and the body.
 func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	token := ts.ReadFile(filepath.Join(ts.Getenv("FAIRLEAD_DATA"), "credentials", "admin-token"))
 	curl := []string{"curl", "-sS", "-m", "30", "-o", "-", "-w", "\n%{http_code}\n", "-X", args[0],
-		"-H", "Authorization: Bearer " + strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("FAIRLEAD_DATA"), "credentials", "admin-token")))}
+		"-H", "Authorization: Bearer " + strings.TrimSpace(token)}
 	if len(args) > 2 {
 		curl = append(
 			curl,
