@@ -45,7 +45,9 @@ git config --file "$GIT_CONFIG_GLOBAL" user.name 'Demo'
 git config --file "$GIT_CONFIG_GLOBAL" user.email 'demo@localhost'
 git config --file "$GIT_CONFIG_GLOBAL" init.defaultBranch main
 git config --file "$GIT_CONFIG_GLOBAL" safe.directory '*'
-PATH=$(dirname "$fairlead"):$PATH
+mkdir "$work/bin"
+ln -s "$(cd "$(dirname "$fairlead")" && pwd)/$(basename "$fairlead")" "$work/bin/fairlead"
+PATH=$work/bin:$PATH
 
 say 'A server with a runner'
 printf '$ fairlead up\n'

@@ -110,7 +110,8 @@ type board struct {
 func newBoard(t Timing) *board {
 	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
 		lines: lines{}, grip: grip{}, session: map[domain.SessionID]*agent{},
-		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{}, sessions: map[domain.SessionID]domain.RunnerID{},
+		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
+		sessions: map[domain.SessionID]domain.RunnerID{},
 		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}}
 }
