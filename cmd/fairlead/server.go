@@ -78,9 +78,10 @@ func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) 
 	}
 	s = &server{o: o, log: log, clock: engine.NewClock(), started: time.Now(), broken: make(chan error, 1),
 		watch: control.NewWatchers()}
+	begun := s // an error returns nil in its place
 	defer func() {
 		if err != nil {
-			s.close()
+			begun.close()
 		}
 	}()
 	if err := os.MkdirAll(o.Data, 0o700); err != nil {

@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var program string // the real one, built for these tests
+
+func TestMain(m *testing.M) {
+	os.Exit(withProgram(m.Run))
+}
+
+func withProgram(run func() int) int {
+	folder, err := os.MkdirTemp("", "fairlead-bench-test-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(folder) }()
+		program = filepath.Join(folder, "fairlead")
+		cmd := exec.Command("go", "build", "-o", program, "github.com/fairlead-ci/fairlead/cmd/fairlead")
+		cmd.Stderr = os.Stderr
+		err = cmd.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the program:", err)
+		return 1
+	}
+	return run()
+}
+
+// Every measurement in small, against the real program.
+func TestMeasurementsOfARealServer(t *testing.T) {
+	options := func(t *testing.T) Options {
+		return Options{Program: program, Version: "test", Folder: t.TempDir(), Isolation: "process"}
+	}
+	for _, c := range []struct {
+		name    string
+		measure func(context.Context, Options) (*Report, error)
+		figures []string
+	}{
+		{"idle", func(ctx context.Context, o Options) (*Report, error) {
+			return Idle(ctx, o, IdleOptions{Seconds: 1})
+		}, []string{"resident memory", "peak since its start", "threads"}},
+		{"dispatch", func(ctx context.Context, o Options) (*Report, error) {
+			return Dispatch(ctx, o, DispatchOptions{Runners: 3, Jobs: 10})
+		}, []string{"ready until manifest", "request until manifest", "result until acknowledged", "jobs"}},
+		{"logs", func(ctx context.Context, o Options) (*Report, error) {
+			return Logs(ctx, o, LogOptions{Bytes: 10_000_000, Runners: 2, ChunkBytes: 64 << 10})
+		}, []string{"ingest", "exchange", "result until sealed"}},
+		{"run", func(ctx context.Context, o Options) (*Report, error) {
+			return Run(ctx, o, RunOptions{Runs: 2, Chains: 1, Warm: 1})
+		}, []string{"run, one empty step", "· until the step begins", "run, chain of ten jobs", "bare start of the program"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			o := options(t)
+			r, err := c.measure(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Bench != c.name || r.Server.Store != "sqlite" || r.Server.Usage.RSS < mebi || r.Disk.After == nil {
+				t.Errorf("report %+v", r)
+			}
+			for _, name := range c.figures {
+				if !has(r, name) {
+					t.Errorf("no figure %q in %+v", name, r.Figures)
+				}
+			}
+			if left, err := os.ReadDir(o.Folder); err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func has(r *Report, name string) bool {
+	for _, f := range r.Figures {
+		if f.Name == name && (f.Spread != nil && f.Spread.Count > 0 || f.Value > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAServerThatCannotStartIsAnErrorWithItsWords(t *testing.T) {
+	o := Options{Program: program, Version: "test", Folder: t.TempDir(), Store: "postgres://127.0.0.1:1/none?connect_timeout=1"}
+	_, err := Dispatch(t.Context(), o, DispatchOptions{Runners: 1, Jobs: 1})
+	if err == nil || !strings.Contains(err.Error(), "it ended at once") || !strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("%v", err)
+	}
+}
