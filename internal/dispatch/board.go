@@ -112,7 +112,7 @@ func newBoard(t Timing) *board {
 		lines: lines{}, grip: grip{}, session: map[domain.SessionID]*agent{},
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
 		sessions: map[domain.SessionID]domain.RunnerID{},
-		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
+		pools:    map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}}
 }
 
