@@ -115,9 +115,11 @@ func TestAReportIsWholeInBothForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Report{Bench: "run", Version: "v1", Go: "go1", Settings: map[string]any{"warm": 2, "runs": 1},
-		Machine: Machine{System: "linux", Kernel: "6.1", CPU: "one", Cores: 2, FileSystem: "ext4", Device: "/dev/x", LoadBefore: 3},
-		Server:  Server{Command: "up", Store: "sqlite", Durability: "synced", Isolation: "oci", Usage: Usage{RSS: 40 * mebi, CPU: 1.5}},
-		Disk:    Disk{Before: took.spread(), After: took.spread()}}
+		Machine: Machine{System: "linux", Kernel: "6.1", CPU: "one", Cores: 2, FileSystem: "ext4", Device: "/dev/x",
+			LoadBefore: 3},
+		Server: Server{Command: "up", Store: "sqlite", Durability: "synced", Isolation: "oci",
+			Usage: Usage{RSS: 40 * mebi, CPU: 1.5}},
+		Disk: Disk{Before: took.spread(), After: took.spread()}}
 	r.spread("whole", "from start to exit", took)
 	r.aim(90)
 	r.value("ingest", "made durable", 123.4, "MB/s")
@@ -127,8 +129,9 @@ func TestAReportIsWholeInBothForms(t *testing.T) {
 	if err := r.Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"runs 1, warm 2", "2 cores", "ext4 on /dev/x, load 3.0", "store sqlite: synced", "isolation oci",
-		"40 MiB in memory", "1.50 s of processor time", "whole", "12.0", "90.0", "MB/s", "write+fsync 4 KiB, before", "Note: load 3"} {
+	for _, want := range []string{"runs 1, warm 2", "2 cores", "ext4 on /dev/x, load 3.0", "store sqlite: synced",
+		"isolation oci", "40 MiB in memory", "1.50 s of processor time", "whole", "12.0", "90.0", "MB/s",
+		"write+fsync 4 KiB, before", "Note: load 3"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
 		}
@@ -141,7 +144,8 @@ func TestAReportIsWholeInBothForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(text, &back); err != nil || back.Figures[0].Spread.P50 != r.Figures[0].Spread.P50 || back.Figures[1].Value != 123.4 {
+	err = json.Unmarshal(text, &back)
+	if err != nil || back.Figures[0].Spread.P50 != r.Figures[0].Spread.P50 || back.Figures[1].Value != 123.4 {
 		t.Errorf("%+v, %v", back, err)
 	}
 }

@@ -37,6 +37,12 @@ func Idle(ctx context.Context, o Options, of IdleOptions) (*Report, error) {
 		r.value("most of all seconds", "the highest RSS of the samples", float64(most)/mebi, "MiB")
 		r.value("peak since its start", "VmHWM", float64(u.RSSPeak)/mebi, "MiB")
 		r.value("of it anonymous", "heap and stacks; the rest is the program's own file", float64(u.Anonymous)/mebi, "MiB")
+		helpers, private, err := familyOf(s.server.pid())
+		if err != nil {
+			return err
+		}
+		r.value("further processes", "that it keeps ready", float64(helpers), "")
+		r.value("their own memory", "what would be free without them", float64(private)/mebi, "MiB")
 		r.value("processor", "share of one core", 100*u.CPU/float64(of.Seconds), "%")
 		r.value("written to disk", "bytes handed to the disk", float64(u.Written)/1024/float64(of.Seconds)*60, "KiB/min")
 		r.value("threads", "", float64(u.Threads), "")

@@ -43,7 +43,7 @@ type Disk struct {
 type Figure struct {
 	Name   string  `json:"name"`
 	About  string  `json:"about"`
-	Value  float64 `json:"value,omitempty"`
+	Value  float64 `json:"value"` // of a spread: its median
 	Unit   string  `json:"unit"`
 	Aim    float64 `json:"aim,omitempty"` // what we want it to be, for the median of a spread
 	Spread *Spread `json:"spread,omitempty"`
@@ -51,7 +51,7 @@ type Figure struct {
 
 func (r *Report) spread(name, about string, t *times) {
 	if s := t.spread(); s.Count > 0 {
-		r.Figures = append(r.Figures, Figure{Name: name, About: about, Unit: "ms", Spread: s})
+		r.Figures = append(r.Figures, Figure{Name: name, About: about, Value: s.P50, Unit: "ms", Spread: s})
 	}
 }
 
@@ -111,7 +111,7 @@ func (r *Report) figures() string {
 		if f.Spread != nil {
 			line(f.Name, f.Spread, f.Aim)
 		} else {
-			row(f.Name, amount(f.Value), "", "", "", "", f.Unit, amount(f.Aim))
+			row(f.Name, number(f.Value), "", "", "", "", f.Unit, amount(f.Aim))
 		}
 	}
 	if r.Disk.Before != nil {
@@ -134,11 +134,16 @@ func took(u Usage) string {
 	return text
 }
 
+// amount is a number, or nothing where there is none.
 func amount(value float64) string {
-	switch {
-	case value == 0:
+	if value == 0 {
 		return ""
-	case value >= 100:
+	}
+	return number(value)
+}
+
+func number(value float64) string {
+	if value >= 100 {
 		return fmt.Sprintf("%.0f", value)
 	}
 	return fmt.Sprintf("%.1f", value)

@@ -59,6 +59,40 @@ func usageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
+// familyOf counts the processes below one, and the memory that is theirs alone: what they
+// share with it, the program's own file, costs nothing more.
+func familyOf(pid int) (count int, private int64, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, 0, fmt.Errorf("list processes: %w", err)
+	}
+	children := map[int][]int{}
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + entry.Name() + "/status")
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		if parent, err := strconv.Atoi(field(status, "PPid")); err == nil {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	for waiting := children[pid]; len(waiting) > 0; {
+		child := waiting[0]
+		waiting = append(waiting[1:], children[child]...)
+		rollup, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/smaps_rollup")
+		if err != nil {
+			continue
+		}
+		count++
+		private += kibibytes(field(rollup, "Private_Clean")) + kibibytes(field(rollup, "Private_Dirty"))
+	}
+	return count, private, nil
+}
+
 // since is what was taken after an earlier reading; sizes are those of now.
 func (u Usage) since(before Usage) Usage {
 	u.CPU -= before.CPU

@@ -54,7 +54,8 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 		}, []string{"ingest", "exchange", "result until sealed"}},
 		{"run", func(ctx context.Context, o Options) (*Report, error) {
 			return Run(ctx, o, RunOptions{Runs: 2, Chains: 1, Warm: 1})
-		}, []string{"run, one empty step", "· until the step begins", "run, chain of ten jobs", "bare start of the program"}},
+		}, []string{"run, one empty step", "· until the step begins", "run, chain of ten jobs",
+			"bare start of the program"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +91,8 @@ func has(r *Report, name string) bool {
 }
 
 func TestAServerThatCannotStartIsAnErrorWithItsWords(t *testing.T) {
-	o := Options{Program: program, Version: "test", Folder: t.TempDir(), Store: "postgres://127.0.0.1:1/none?connect_timeout=1"}
+	o := Options{Program: program, Version: "test", Folder: t.TempDir(),
+		Store: "postgres://127.0.0.1:1/none?connect_timeout=1"}
 	_, err := Dispatch(t.Context(), o, DispatchOptions{Runners: 1, Jobs: 1})
 	if err == nil || !strings.Contains(err.Error(), "it ended at once") || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("%v", err)
