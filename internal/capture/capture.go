@@ -141,7 +141,7 @@ func (c *Capture) make(ctx context.Context, s *status) error {
 		return err
 	}
 	c.Commit = strings.TrimSpace(commit)
-	if !commitID.MatchString(c.Commit) {
+	if !commitID().MatchString(c.Commit) {
 		return fmt.Errorf("unexpected answer of git %.60q", c.Commit)
 	}
 	return nil

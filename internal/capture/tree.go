@@ -95,7 +95,7 @@ func look(ctx context.Context, dir string) (*Tree, error) {
 	default:
 		t.Root, line = line[7], line[8:]
 	}
-	if err == nil && len(line) == 2 && commitID.MatchString(line[0]) {
+	if err == nil && len(line) == 2 && commitID().MatchString(line[0]) {
 		t.Head = line[0]
 		if strings.HasPrefix(line[1], "refs/heads/") {
 			t.Branch = line[1]
@@ -105,9 +105,15 @@ func look(ctx context.Context, dir string) (*Tree, error) {
 }
 
 var (
-	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	scpURL   = regexp.MustCompile(`^[^/@:]+@[^/:]+:(.+)$`)
-	odd      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	commitID = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9a-f]{40}$`)
+	})
+	scpURL = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[^/@:]+@[^/:]+:(.+)$`)
+	})
+	odd = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	})
 )
 
 // Name is what the repository is called on a server: the last two parts of origin's
@@ -127,7 +133,7 @@ func (t *Tree) Name() string {
 
 func nameOf(origin string) string {
 	host, location := "", origin
-	if scp := scpURL.FindStringSubmatch(origin); scp != nil {
+	if scp := scpURL().FindStringSubmatch(origin); scp != nil {
 		host, location = "host", scp[1]
 	} else if _, rest, ok := strings.Cut(origin, "://"); ok {
 		host, location, _ = strings.Cut(rest, "/")
@@ -146,7 +152,7 @@ func nameOf(origin string) string {
 
 // part makes one part of a name of whatever a folder was called.
 func part(text, otherwise string) string {
-	text = strings.Trim(odd.ReplaceAllString(strings.TrimSuffix(text, ".git"), "-"), "-.")
+	text = strings.Trim(odd().ReplaceAllString(strings.TrimSuffix(text, ".git"), "-"), "-.")
 	if text == "" {
 		return otherwise
 	}

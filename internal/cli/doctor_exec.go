@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -16,7 +17,9 @@ const (
 	gitMinor = 39
 )
 
-var gitVersion = regexp.MustCompile(`^git version (\d+)\.(\d+)(\S*)`)
+var gitVersion = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^git version (\d+)\.(\d+)(\S*)`)
+})
 
 // checkGit runs git: that a file of that name exists says nothing.
 func checkGit(ctx context.Context) []Finding {
@@ -31,7 +34,7 @@ func checkGit(ctx context.Context) []Finding {
 }
 
 func judgeGit(answer, install string) Finding {
-	part := gitVersion.FindStringSubmatch(answer)
+	part := gitVersion().FindStringSubmatch(answer)
 	if part == nil {
 		return Finding{"git", findWarn, fmt.Sprintf("git says %.60q, which is no version", answer), install}
 	}

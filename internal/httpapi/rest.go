@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 
 	"connectrpc.com/connect/v2"
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -29,7 +30,9 @@ type binding struct {
 	input     protoreflect.MessageType
 }
 
-var pathVariable = regexp.MustCompile(`\{([a-z_]+)\}`)
+var pathVariable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{([a-z_]+)\}`)
+})
 
 // bindings reads the annotations. It panics on a form that this server doesn't speak:
 // that is a mistake in the contract, and every test would show it.
@@ -57,7 +60,7 @@ func (s *Server) bindings() []binding {
 			panic(fmt.Sprintf("rest path of %s: %v", spec.Procedure, err))
 		}
 		b.input = input
-		for _, match := range pathVariable.FindAllStringSubmatch(b.path, -1) {
+		for _, match := range pathVariable().FindAllStringSubmatch(b.path, -1) {
 			field := method.Input().Fields().ByName(protoreflect.Name(match[1]))
 			if field == nil || field.Kind() != protoreflect.StringKind {
 				panic(fmt.Sprintf("rest path of %s: variable %s is no string field", spec.Procedure, match[1]))

@@ -47,7 +47,7 @@ func TestEveryRoutePassesTheAuthorisationPoint(t *testing.T) {
 		if !both {
 			method, path = "POST", route.Pattern
 		}
-		for _, variable := range pathVariable.FindAllString(path, -1) {
+		for _, variable := range pathVariable().FindAllString(path, -1) {
 			path = strings.Replace(path, variable, "x", 1)
 		}
 		mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // lineValueBytesMax bounds one value of a log line.
@@ -59,7 +60,9 @@ func redact(_ []string, attr slog.Attr) slog.Attr {
 }
 
 // ownToken is the look of the tokens that credential makes.
-var ownToken = regexp.MustCompile(`\bf(?:la|at|rt|ls|lc)_[A-Za-z0-9_-]{16,}`)
+var ownToken = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bf(?:la|at|rt|ls|lc)_[A-Za-z0-9_-]{16,}`)
+})
 
 func clean(text string) string {
 	if len(text) > lineValueBytesMax {
@@ -67,7 +70,7 @@ func clean(text string) string {
 	}
 	for _, prefix := range []string{"fla_", "fat_", "frt_", "fls_", "flc_"} {
 		if strings.Contains(text, prefix) {
-			return ownToken.ReplaceAllString(text, "[secret]")
+			return ownToken().ReplaceAllString(text, "[secret]")
 		}
 	}
 	return text

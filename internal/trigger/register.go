@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -36,7 +37,9 @@ type Registered struct {
 	Token   domain.Token
 }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*){0,4}$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*){0,4}$`)
+})
 
 // AddRepository registers a repository and fetches what it has. The first look records
 // where its refs are and starts nothing: registering must not run history. Adding what
@@ -47,7 +50,7 @@ func (t *Triggers) AddRepository(ctx context.Context, r Registration) (Registere
 		r.Name = nameOf(r.URL)
 	}
 	switch {
-	case len(r.Name) > nameBytesMax || !namePattern.MatchString(r.Name):
+	case len(r.Name) > nameBytesMax || !namePattern().MatchString(r.Name):
 		return Registered{}, reject(domain.CodeInvalidArgument, "name",
 			"A repository's name has letters, digits, dots, dashes and underscores, with slashes between parts.")
 	case domain.ValidID(domain.PrefixRepository, r.Name):
@@ -164,7 +167,9 @@ func observed(refs []scm.Ref) []repository.Ref {
 	return out
 }
 
-var oddName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+var oddName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+})
 
 // nameOf takes the last two parts of a network address, or the last of a path.
 func nameOf(url string) string {
@@ -182,7 +187,7 @@ func nameOf(url string) string {
 	}
 	parts = parts[max(len(parts)-keep, 0):]
 	for i, part := range parts {
-		parts[i] = strings.Trim(oddName.ReplaceAllString(part, "-"), "-.")
+		parts[i] = strings.Trim(oddName().ReplaceAllString(part, "-"), "-.")
 	}
 	return strings.Join(parts, "/")
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/logs/ansi"
 )
@@ -43,7 +44,9 @@ var mediaTypes = map[string]string{
 }
 
 // imported finds the file that a module imports: import { x } from "./live.js".
-var imported = regexp.MustCompile(`(from|import)(\s*\(?\s*)"\./([a-z-]+\.js)"`)
+var imported = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(from|import)(\s*\(?\s*)"\./([a-z-]+\.js)"`)
+})
 
 // buildAssets reads every file, follows the imports between modules, and names each by
 // its content after the imports were replaced: a changed module changes its importers.
@@ -79,8 +82,8 @@ func (a *assets) add(files fs.FS, name string, open []string) (*asset, error) {
 		return nil, fmt.Errorf("build asset %s: no media type for %q", name, ext)
 	}
 	if ext == ".js" {
-		body = imported.ReplaceAllFunc(body, func(match []byte) []byte {
-			part := imported.FindSubmatch(match)
+		body = imported().ReplaceAllFunc(body, func(match []byte) []byte {
+			part := imported().FindSubmatch(match)
 			other, failed := a.add(files, string(part[3]), append(open, name))
 			if failed != nil {
 				err = failed

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -176,11 +177,13 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var userinfo = regexp.MustCompile(`://[^@/\s]+@`)
+var userinfo = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`://[^@/\s]+@`)
+})
 
 // scrub takes credentials out of text that goes into an error.
 func scrub(text string) string {
-	return strings.ToValidUTF8(userinfo.ReplaceAllString(text, "://[secret]@"), "\uFFFD")
+	return strings.ToValidUTF8(userinfo().ReplaceAllString(text, "://[secret]@"), "\uFFFD")
 }
 
 // locate finds the git program and checks its version.

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -87,8 +88,10 @@ const (
 	receivePack = "git-receive-pack"
 )
 
-var gitPath = regexp.MustCompile(
-	`^/git/(tnt_[a-z0-9]{1,40})/(rep_[0-9a-z]{26})\.git/(info/refs|git-upload-pack|git-receive-pack)$`)
+var gitPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`^/git/(tnt_[a-z0-9]{1,40})/(rep_[0-9a-z]{26})\.git/(info/refs|git-upload-pack|git-receive-pack)$`)
+})
 
 // Path is the path of a mirror below the server's address, as clients and runners use it.
 func Path(repo scm.Repo) string {
@@ -99,7 +102,7 @@ func Path(repo scm.Repo) string {
 //
 // Trust: path comes from anybody.
 func parsePath(path string) (repo scm.Repo, action string, ok bool) {
-	part := gitPath.FindStringSubmatch(path)
+	part := gitPath().FindStringSubmatch(path)
 	if part == nil || !domain.ValidID(domain.PrefixRepository, part[2]) {
 		return scm.Repo{}, "", false
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/scm"
@@ -27,8 +28,12 @@ type way struct {
 }
 
 var (
-	scpForm  = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._-]*)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^-/:][^:]*|/.*)$`)
-	hostForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	scpForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._-]*)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^-/:][^:]*|/.*)$`)
+	})
+	hostForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	})
 )
 
 // CheckURL says whether the text may name a remote at all, without asking the network.
@@ -61,7 +66,7 @@ func parseRemote(text string) (address, error) {
 		return address{scheme: "file", url: text}, nil
 	}
 	if !strings.Contains(text, "://") {
-		part := scpForm.FindStringSubmatch(text)
+		part := scpForm().FindStringSubmatch(text)
 		if part == nil {
 			return refuse("use https://host/path, ssh://user@host/path or user@host:path")
 		}
@@ -89,7 +94,7 @@ func parseRemote(text string) (address, error) {
 		return refuse("the address is malformed")
 	}
 	host := u.Hostname()
-	if _, err := netip.ParseAddr(host); err != nil && !hostForm.MatchString(host) {
+	if _, err := netip.ParseAddr(host); err != nil && !hostForm().MatchString(host) {
 		return refuse("the host name is malformed")
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.Path == "" || u.Path == "/" || strings.HasPrefix(u.Path, "/-") {
