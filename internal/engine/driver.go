@@ -39,11 +39,12 @@ func newDriver(e *Engine, o *owner) *driver {
 // start loads live streams and begins to work. Nothing is decided on a stream before it
 // is loaded, so commands may come at once.
 func (d *driver) start(ctx context.Context, heads []store.Head, reactors []Reactor) {
+	for _, r := range reactors {
+		d.tails = append(d.tails, newTail(d, r))
+	}
 	d.publish()
 	d.engine.done.Go(func() { d.loop(ctx, heads) })
-	for _, r := range reactors {
-		t := newTail(d, r)
-		d.tails = append(d.tails, t)
+	for _, t := range d.tails {
 		d.engine.done.Go(func() { t.loop(ctx) })
 	}
 }
@@ -115,6 +116,9 @@ func (d *driver) work(ctx context.Context, in any) {
 		}
 	}
 	d.publish()
+	for _, t := range d.tails {
+		t.reach(d.owner.position)
+	}
 }
 
 // ask wants to know the position now. It goes through the inbox, so every answer that was

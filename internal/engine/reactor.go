@@ -39,22 +39,41 @@ type tail struct {
 	at      store.Position // last row handled
 
 	mu   sync.Mutex
-	rows []Committed // newest rows, gapless
+	rows []Committed    // newest rows, gapless
+	end  store.Position // of the log, as far as the owner knows it
 	news chan struct{}
 }
 
 func newTail(d *driver, r Reactor) *tail {
-	return &tail{driver: d, reactor: r, at: d.owner.cursors[r.Name()], news: make(chan struct{}, 1)}
+	return &tail{driver: d, reactor: r, at: d.owner.cursors[r.Name()], end: d.owner.position,
+		news: make(chan struct{}, 1)}
 }
 
 // offer hands new rows over; it never blocks.
 func (t *tail) offer(rows []Committed) {
 	t.mu.Lock()
 	t.rows = append(t.rows, rows...)
+	t.end = max(t.end, rows[len(rows)-1].Position)
 	if over := len(t.rows) - tailRows; over > 0 {
 		t.rows = append([]Committed(nil), t.rows[over:]...)
 	}
 	t.mu.Unlock()
+	t.wake()
+}
+
+// reach says where the log ends. Usually offer said so before; it did not where an owner
+// found rows that it has not appended itself.
+func (t *tail) reach(end store.Position) {
+	t.mu.Lock()
+	behind := end > t.end
+	t.end = max(t.end, end)
+	t.mu.Unlock()
+	if behind {
+		t.wake()
+	}
+}
+
+func (t *tail) wake() {
 	select {
 	case t.news <- struct{}{}:
 	default:
@@ -110,6 +129,11 @@ func (t *tail) handle(ctx context.Context, row Committed) bool {
 // later. It gives none when there are no new ones.
 func (t *tail) next(ctx context.Context) ([]Committed, error) {
 	t.mu.Lock()
+	if t.at >= t.end {
+		t.rows = nil
+		t.mu.Unlock()
+		return nil, nil // nobody asks the store for what can't be there
+	}
 	if n := len(t.rows); n > 0 && t.rows[0].Position <= t.at+1 {
 		var rows []Committed
 		if first := t.at + 1; t.rows[n-1].Position >= first {
