@@ -14,9 +14,7 @@ import (
 func (a *app) cmdBench() *cobra.Command {
 	family := a.family("bench", "Measure this program on this machine", a.cmdBenchRun(), a.cmdBenchDispatch(),
 		a.cmdBenchLogs(), a.cmdBenchIdle())
-	family.Long = `Measure this program on this machine.
-
-Every measurement starts a server of its own in a temporary folder, as a process of its own, and asks it
+	family.Long = `Every measurement starts a server of its own in a temporary folder, as a process of its own, and asks it
 through the API and the runner protocol like anybody else. Its table says what machine it was, how busy,
 and how long the disk took for a synced write before and after; server and generator are told apart.
 --json prints the same as one object. docs/ops/performance.md explains every figure.`
