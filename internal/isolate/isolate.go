@@ -14,6 +14,7 @@
 package isolate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -27,7 +28,7 @@ const (
 	OCI     = "oci"     // a container made by an OCI runtime
 )
 
-// Marker is the environment variable that every process of a sandbox starts with; its
+// Marker is the environment variable that every process of a sandbox carries; its
 // value is Spec.ID. Where no cgroup can be made it is one of two ways to find what a
 // dead owner left behind.
 const Marker = "FAIRLEAD_ATTEMPT"
@@ -78,7 +79,13 @@ type Spec struct {
 	// Network is "pool" (whatever the pool's machine can reach) or "none".
 	Network string `json:"network,omitempty"`
 	Limits  Limits `json:"limits"`
+	// Warm is the ID under which the sandbox was started, if that was before it was
+	// anybody's; see Warmer. What can't be renamed, as a container or a cgroup, keeps it.
+	Warm string `json:"warm,omitempty"`
 }
+
+// Born is the ID under which the sandbox was started.
+func (s Spec) Born() string { return cmp.Or(s.Warm, s.ID) }
 
 // Limits bound a sandbox. Zero means the driver's default.
 type Limits struct {

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -137,7 +136,9 @@ type agent struct {
 	events  chan event
 	callers [kinds]*caller
 	follow  map[string]*follower
-	fault   error // ends the agent
+	reserve *reserve
+	taken   map[supervisor.Folder]bool // in which supervisors waited that have an attempt now
+	fault   error                      // ends the agent
 
 	stop    context.Context
 	working sync.WaitGroup
@@ -153,7 +154,8 @@ func runAs(ctx context.Context, c *Config, id *identity) error {
 		return fmt.Errorf("load runner identity: %w", err)
 	}
 	stop, cancel := context.WithCancel(ctx)
-	a := &agent{c: c, id: id, events: make(chan event), follow: make(map[string]*follower), stop: stop}
+	a := &agent{c: c, id: id, events: make(chan event), follow: make(map[string]*follower), stop: stop,
+		reserve: newReserve(c), taken: make(map[supervisor.Folder]bool)}
 	a.m = newMachine(config{
 		runner: id.Runner, session: id.Session, resume: id.Resume, boot: id.Boot, capacity: c.Capacity,
 		keys: ring, timing: reply.GetTiming(), wall: time.Now, jitter: rand.Float64,
@@ -167,6 +169,10 @@ func runAs(ctx context.Context, c *Config, id *identity) error {
 	if err := a.takeUp(); err != nil {
 		return err
 	}
+	if err := a.sweep(); err != nil {
+		return err
+	}
+	a.working.Go(func() { a.reserve.run(stop) })
 	err = a.loop(ctx)
 	cancel()
 	if err == nil {
@@ -281,37 +287,71 @@ func (a *agent) handle(attempt string, use func(*supervisor.Handle)) {
 // spawn starts the supervisor of a new attempt.
 func (a *agent) spawn(e effSpawn) {
 	attempt := string(e.manifest.Attempt)
-	folder := filepath.Join(attemptsDir(a.c.Data), attempt)
+	folder := supervisor.Folder(filepath.Join(attemptsDir(a.c.Data), attempt))
 	goos, arch := platform()
 	// What an earlier epoch of the same attempt may have left is not this one's.
-	err := isolate.Erase(folder)
-	var handle *supervisor.Handle
-	if err == nil {
-		handle, err = supervisor.Spawn(supervisor.Order{
-			Folder: folder, Driver: a.c.Driver.Name(), Manifest: e.manifest, Server: a.c.Server,
-			Sandbox: isolate.Spec{
-				ID: attempt, Dir: supervisor.Folder(folder).Box(), Choice: a.c.Report.Choice,
-				Mask: slices.Concat(a.c.Mask, []string{a.c.Data}), Network: e.manifest.Network,
-			},
-			Runner: job.Runner{Name: a.c.Name, OS: goos, Arch: arch}, Env: a.c.env(), AbandonAt: e.abandonAt,
-		})
+	err := isolate.Erase(string(folder))
+	order := supervisor.Order{
+		Folder: string(folder), Driver: a.c.Driver.Name(), Manifest: e.manifest, Server: a.c.Server,
+		Sandbox: a.c.sandbox(attempt, folder, e.manifest.Network),
+		Runner:  job.Runner{Name: a.c.Name, OS: goos, Arch: arch}, Env: a.c.env(), AbandonAt: e.abandonAt,
 	}
 	if err != nil {
-		a.c.Logger.Error("an attempt can't start", "attempt", attempt, "error", err)
-		now := supervisor.Now()
-		a.m.failedToStart(attempt, err, now)
+		a.cannotStart(attempt, err)
 		return
 	}
-	a.c.Logger.Info("attempt started", "attempt", attempt, "epoch", e.manifest.Epoch, "job", e.manifest.JobName)
-	a.followUp(attempt, supervisor.Folder(folder), a.c.Driver, handle)
+	a.c.Logger.Info("attempt starts", "attempt", attempt, "epoch", e.manifest.Epoch, "job", e.manifest.JobName)
+	time.AfterFunc(warmDelay, a.reserve.resume)
+	if w := a.reserve.take(order.Sandbox); w != nil {
+		handle, err := w.Give(order)
+		if err == nil {
+			f := a.newFollower(attempt, folder, a.c.Driver, handle)
+			f.begin = func(now instant) { a.spawnCold(order, w, now) }
+			a.run(f)
+			return
+		}
+		a.c.Logger.Warn("an attempt starts slower", "attempt", attempt, "error", err)
+		a.reserve.clear(w.Clear(a.stop))
+	}
+	a.spawnCold(order, nil, supervisor.Now())
 }
 
-func (a *agent) followUp(attempt string, folder supervisor.Folder, d isolate.Driver, h *supervisor.Handle) {
-	f := &follower{
-		attempt: attempt, folder: folder, driver: d, handle: h, reader: spool.NewReader(folder.Spool()),
-		credit: make(chan struct{}, 1), tell: a.tell,
+// spawnCold starts a supervisor for an attempt that has not begun; before is the waiting
+// one that ended with the order in its hands.
+func (a *agent) spawnCold(order supervisor.Order, before *supervisor.Warm, now instant) {
+	attempt := string(order.Manifest.Attempt)
+	if before != nil {
+		a.reserve.clear(before.Clear(a.stop))
+		h := a.m.held[attempt]
+		if h == nil || h.dropped || h.cancelled {
+			a.m.ended(attempt, errors.New("it was stopped before it began"), now)
+			return
+		}
+		order.AbandonAt = h.abandonAt
 	}
-	a.follow[attempt] = f
+	handle, err := supervisor.Spawn(a.c.program, order)
+	if err != nil {
+		a.cannotStart(attempt, err)
+		return
+	}
+	a.run(a.newFollower(attempt, supervisor.Folder(order.Folder), a.c.Driver, handle))
+}
+
+func (a *agent) cannotStart(attempt string, err error) {
+	a.c.Logger.Error("an attempt can't start", "attempt", attempt, "error", err)
+	a.m.failedToStart(attempt, err, supervisor.Now())
+}
+
+func (a *agent) newFollower(attempt string, folder supervisor.Folder, d isolate.Driver,
+	h *supervisor.Handle) *follower {
+	return &follower{
+		attempt: attempt, folder: folder, driver: d, handle: h, reader: spool.NewReader(folder.Spool()),
+		credit: make(chan struct{}, 1), tell: a.tell, resume: a.reserve.resume,
+	}
+}
+
+func (a *agent) run(f *follower) {
+	a.follow[f.attempt] = f
 	a.working.Go(func() { f.run(a.stop) })
 }
 
@@ -329,6 +369,29 @@ func (a *agent) takeUp() error {
 	for _, entry := range entries {
 		if err := a.takeUpOne(entry.Name()); err != nil {
 			return fmt.Errorf("take up attempt %s: %w", entry.Name(), err)
+		}
+	}
+	return nil
+}
+
+// sweep removes what waited for an attempt under an earlier process of this runner. It
+// comes after takeUp: a supervisor that got its order in the last moment of that process
+// is an attempt's, and stays.
+func (a *agent) sweep() error {
+	entries, err := os.ReadDir(warmDir(a.c.Data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweep what was started ahead: %w", err)
+	}
+	for _, entry := range entries {
+		folder := supervisor.Folder(filepath.Join(warmDir(a.c.Data), entry.Name()))
+		if a.taken[folder] {
+			continue
+		}
+		if err := supervisor.Sweep(a.stop, folder, a.c.driver); err != nil {
+			return fmt.Errorf("sweep what was started ahead: %w", err)
 		}
 	}
 	return nil
@@ -353,6 +416,9 @@ func (a *agent) takeUpOne(name string) error {
 	if err != nil {
 		return err
 	}
+	if state.Warm != "" {
+		a.taken[state.Warm] = true
+	}
 	if alive != nil {
 		handle = nil
 		if err := supervisor.Bury(a.stop, folder, d); err != nil {
@@ -360,7 +426,7 @@ func (a *agent) takeUpOne(name string) error {
 		}
 	}
 	a.m.adopt(state)
-	a.followUp(name, folder, d, handle)
+	a.run(a.newFollower(name, folder, d, handle))
 	a.c.Logger.Info("attempt taken up again", "attempt", name, "epoch", state.Epoch, "alive", alive == nil)
 	return nil
 }

@@ -34,10 +34,14 @@ type Config struct {
 	Mask []string
 	// PassEnv names further variables of this process that steps get; see passed.
 	PassEnv []string
+	// Cold starts no supervisor before there is an attempt for it.
+	Cold    bool
 	Version string
 	Logger  *slog.Logger
 	// Ready is called once, when the server has accepted the runner's offers.
 	Ready func(Ready)
+
+	program string // what supervisors are started from; "" is this program
 }
 
 // Ready is what there is to tell people when a runner can take work.
@@ -111,6 +115,13 @@ func (c *Config) env() []string {
 		}
 	}
 	return out
+}
+
+// sandbox describes a sandbox of this runner.
+func (c *Config) sandbox(id string, folder supervisor.Folder, network string) isolate.Spec {
+	return isolate.Spec{
+		ID: id, Dir: folder.Box(), Choice: c.Report.Choice, Mask: slices.Concat(c.Mask, []string{c.Data}), Network: network,
+	}
 }
 
 func (c *Config) driver(name string) (isolate.Driver, error) {

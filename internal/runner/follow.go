@@ -23,6 +23,13 @@ type follower struct {
 	reader  *spool.Reader
 	credit  chan struct{} // a token lets it read one more batch
 	tell    func(func(m *machine, now instant))
+	resume  func() // says that the machine has time for other things
+
+	// begin, if set, starts the attempt anew after a supervisor that ended before it had
+	// begun. It runs on the agent's goroutine, after which this follower is no longer the
+	// attempt's.
+	begin     func(now instant)
+	concluded bool // the result was read
 }
 
 // run returns when everything was read after the supervisor's end, or with ctx.
@@ -34,22 +41,29 @@ func (f *follower) run(ctx context.Context) {
 			return
 		}
 	}
-	fault := supervisor.Bury(ctx, f.folder, f.driver)
-	if ctx.Err() != nil {
+	f.resume()
+	if f.begin != nil && !f.folder.Begun() {
+		f.tell(func(_ *machine, now instant) { f.begin(now) })
 		return
 	}
-	for {
-		more, err := f.batch(ctx)
-		if err != nil {
-			fault = errors.Join(fault, err)
-		}
-		if !more {
-			break
-		}
+	fault := f.drain(ctx)
+	if fault != nil || !f.concluded || !f.folder.Finished() {
+		// It died, or left something: who ends in order erases the sandbox last of all.
+		fault = errors.Join(supervisor.Bury(ctx, f.folder, f.driver), f.drain(ctx))
 	}
 	if ctx.Err() == nil {
 		f.tell(func(m *machine, now instant) { m.ended(f.attempt, fault, now) })
 	}
+}
+
+// drain reads what is left.
+func (f *follower) drain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if more, err := f.batch(ctx); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }
 
 // live reads while the supervisor is alive; false means that ctx ended.
@@ -87,6 +101,7 @@ func (f *follower) batch(ctx context.Context) (more bool, err error) {
 		if err := n.add(frame); err != nil {
 			return false, err
 		}
+		f.concluded = f.concluded || n.result != nil
 	}
 	if size == 0 {
 		return false, nil

@@ -44,6 +44,27 @@ const (
 	offersPerBoot = 1_000_000_000
 )
 
+// Limits of what is started ahead.
+const (
+	// warmMax bounds the supervisors that wait for an attempt: one is used while the next
+	// is made; more only help bursts, and each holds memory.
+	warmMax = 2
+	// warmAge is when one that waits is made anew.
+	warmAge = 10 * time.Minute
+	// warmMemoryMin: with less memory available, nothing is started ahead.
+	warmMemoryMin = 256 << 20
+	// warmLook is when to look again whether there is memory.
+	warmLook = time.Minute
+	// warmBackoffMax bounds the pause after one that did not live.
+	warmBackoffMax = 5 * time.Minute
+	// warmDelay is how long an attempt that begins has the machine for itself. One that
+	// ends sooner gives it back sooner.
+	warmDelay = 200 * time.Millisecond
+)
+
+// networkUsual is the network of almost every job, and so of what is started ahead.
+const networkUsual = "pool"
+
 // Timing where the server names none.
 const (
 	pollDefault    = 30 * time.Second

@@ -368,7 +368,7 @@ func TestASupervisorThatIsKilledLeavesNothingButAReport(t *testing.T) {
 			startRunner(t, p, data, isolation)
 			a := p.start(p.order(plan.Step{Script: "trap '' TERM; (setsid sleep 300 &); echo up; sleep 300"}))
 			p.logged(a, "up\n")
-			pid := supervisorOf(t, a)
+			pid := supervisorOf(t, data, a)
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -389,7 +389,7 @@ func TestASupervisorThatIsStuckCanBeEnded(t *testing.T) {
 	startRunner(t, p, data, isolate.Process)
 	a := p.start(p.order(plan.Step{Script: "echo up; sleep 300"}))
 	p.logged(a, "up\n")
-	pid := supervisorOf(t, a)
+	pid := supervisorOf(t, data, a)
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -424,21 +424,13 @@ func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
 		domain.OutcomeSuccess, "")
 }
 
-func supervisorOf(t *testing.T, attempt string) int {
+func supervisorOf(t *testing.T, data, attempt string) int {
 	t.Helper()
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err == nil && bytes.HasPrefix(text, []byte("fairlead-supervisor\x00")) && bytes.Contains(text, []byte(attempt)) {
-			var pid int
-			if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err != nil {
-				t.Fatal(err)
-			}
-			return pid
-		}
+	state, err := supervisor.Folder(filepath.Join(data, "attempts", attempt)).Load()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("there is no supervisor")
-	return 0
+	return state.Pid
 }
 
 func TestABusyMachineKeepsItsLease(t *testing.T) {

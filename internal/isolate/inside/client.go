@@ -187,6 +187,20 @@ func (c *Client) Start(ctx context.Context, cmd isolate.Command) (isolate.Runnin
 	return run, nil
 }
 
+// Name gives the init of a warm sandbox the ID of its attempt. It comes before the first
+// Start.
+func (c *Client) Name(ctx context.Context, id string) error {
+	r, err := c.ask(ctx, request{Op: opName, Name: id}, nil)
+	if err != nil {
+		return fmt.Errorf("name the sandbox's init: %w", err)
+	}
+	if r.Message != "" {
+		return fmt.Errorf("name the sandbox's init: %s", r.Message)
+	}
+	c.mark = isolate.Marker + "=" + id
+	return nil
+}
+
 // KillAll ends everything that the init started, but not the init.
 func (c *Client) KillAll(ctx context.Context) error {
 	r, err := c.ask(ctx, request{Op: opKillAll}, nil)

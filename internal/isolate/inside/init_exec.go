@@ -57,6 +57,11 @@ func serve() error {
 		}
 	}
 	standBack()
+	if len(os.Args) > 2 && os.Args[2] == Hidden {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fmt.Errorf("hide from other processes: %w", err)
+		}
+	}
 	// Caught and dropped rather than ignored: what is ignored stays ignored in commands.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 
@@ -89,6 +94,12 @@ func (s *server) handle(req request, files []*os.File) {
 		s.children.signal(req.ID, syscall.Signal(req.Signal))
 	case opKill:
 		s.children.kill(req.ID)
+	case opName:
+		r := reply{Event: evNamed, ID: req.ID}
+		if err := takeName(req.Name); err != nil {
+			r.Message = err.Error()
+		}
+		s.reply(r)
 	case opKillAll:
 		go func() {
 			r := reply{Event: evKilled, ID: req.ID}
@@ -132,6 +143,15 @@ func (s *server) start(req request, files []*os.File) {
 			Message: fmt.Sprintf("start %s in %s: %v", req.Args[0], req.Dir, err),
 		})
 	}
+}
+
+// takeName ends the hiding, since whoever cleans up looks for the marker, and puts the
+// name where that is looked for.
+func takeName(id string) error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("show to other processes: %w", err)
+	}
+	return replaceMarker(id)
 }
 
 func (s *server) reply(r reply) {

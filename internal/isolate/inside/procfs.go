@@ -2,8 +2,14 @@ package inside
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairlead-ci/fairlead/internal/isolate"
 )
 
 // process is what /proc/<pid>/stat says of a process.
@@ -97,23 +103,115 @@ func closure(list []process, first func(process) bool, root int) []int {
 
 // Marked lists the processes whose environment, as they were started, holds the entry.
 // It finds what has lost its parent and left its session, unless it cleared its
-// environment as well.
+// environment as well. A zombie has no environment any more.
 func Marked(entry string) []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
 	var pids []int
-	for _, p := range processes() {
-		if p.zombie {
+	buf := make([]byte, 64<<10)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
 			continue
 		}
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		env, err := readInto(buf, "/proc/"+name+"/environ")
 		if err != nil {
 			continue
 		}
 		for one := range bytes.SplitSeq(env, []byte{0}) {
 			if string(one) == entry {
-				pids = append(pids, p.pid)
+				pids = append(pids, pid)
 				break
 			}
 		}
 	}
 	return pids
+}
+
+// readInto reads a file of /proc with as few system calls as there can be: a look at
+// every process of the machine is on the way of every job's result. What does not fit
+// into buf is read the long way.
+func readInto(buf []byte, path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	n, err := unix.Read(fd, buf)
+	_ = unix.Close(fd)
+	if err != nil {
+		return nil, err
+	}
+	// An environment comes a page at a time at least: a full buffer is the only short read.
+	if n == len(buf) {
+		return os.ReadFile(path)
+	}
+	return buf[:n], nil
+}
+
+// replaceMarker writes another value of the marker into this process's own environment,
+// in place: /proc shows the memory that the kernel laid it out in, so that is where who
+// looks for the marker finds it. Room is as much as the old value takes.
+func replaceMarker(id string) error {
+	env, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return fmt.Errorf("replace marker: %w", err)
+	}
+	at, room := 0, 0
+	for one := range bytes.SplitSeq(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(one, []byte(isolate.Marker+"=")); ok {
+			at, room = at+len(one)-len(value), len(value)
+			break
+		}
+		at += len(one) + 1
+	}
+	if room < len(id) {
+		return fmt.Errorf("replace marker: %q is longer than the %d bytes there are", id, room)
+	}
+	start, err := environmentStart()
+	if err != nil {
+		return fmt.Errorf("replace marker: %w", err)
+	}
+	memory, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("replace marker: %w", err)
+	}
+	defer func() { _ = memory.Close() }()
+	value := make([]byte, room) // the rest becomes zeros, which end an entry
+	copy(value, id)
+	if _, err := memory.WriteAt(value, start+int64(at)); err != nil {
+		return fmt.Errorf("replace marker: %w", err)
+	}
+	env, err = os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return fmt.Errorf("replace marker: %w", err)
+	}
+	if !bytes.HasPrefix(env[at:], append([]byte(id), 0)) {
+		return errors.New("replace marker: /proc does not show it")
+	}
+	return nil
+}
+
+// environmentStart is the address that /proc/<pid>/environ begins at.
+func environmentStart() (int64, error) {
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0, err
+	}
+	const envStart = 47 // field 50 of proc(5), counted from after the parenthesis that ends the name
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) <= envStart {
+		return 0, errors.New("this kernel does not say where the environment is")
+	}
+	address, err := strconv.ParseInt(string(fields[envStart]), 10, 64)
+	if err != nil || address == 0 {
+		return 0, errors.New("this kernel does not say where the environment is")
+	}
+	return address, nil
 }

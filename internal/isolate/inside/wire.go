@@ -15,6 +15,11 @@ import (
 // Arg as first argument makes the program the init of a sandbox.
 const Arg = "__fairlead-inside"
 
+// Hidden as second argument keeps the init's memory from other processes of its user
+// until it has a name: it waits where jobs of others may run, and must not be theirs when
+// its own begins.
+const Hidden = "hidden"
+
 // socketFD is where the init finds its end of the socket.
 const socketFD = 3
 
@@ -28,6 +33,7 @@ const (
 	opSignal  = "signal"
 	opKill    = "kill"
 	opKillAll = "kill_all"
+	opName    = "name"
 )
 
 // Events of a reply.
@@ -37,6 +43,7 @@ const (
 	evRefused = "refused"
 	evExited  = "exited"
 	evKilled  = "killed"
+	evNamed   = "named"
 )
 
 type request struct {
@@ -46,6 +53,7 @@ type request struct {
 	Env    []string `json:"env,omitempty"`
 	Dir    string   `json:"dir,omitempty"`
 	Signal int      `json:"signal,omitempty"`
+	Name   string   `json:"name,omitempty"`
 }
 
 type reply struct {

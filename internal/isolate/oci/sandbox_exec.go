@@ -77,6 +77,48 @@ func (d *Driver) Prepare(ctx context.Context, spec isolate.Spec) (_ isolate.Sand
 	return s, nil
 }
 
+// Warm implements isolate.Warmer: a container of the same kind runs ahead under an ID of
+// its own. Nothing reaches it: its folders are masked in every other one.
+func (d *Driver) Warm(ctx context.Context, spec isolate.Spec) (isolate.Warm, error) {
+	box, err := d.Prepare(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := box.(*sandbox)
+	if !ok {
+		return nil, fmt.Errorf("warm sandbox %s: it is a %T", spec.ID, box)
+	}
+	s.spec.Choice = spec.Choice
+	return &warm{s}, nil
+}
+
+// warm implements isolate.Warm.
+type warm struct{ s *sandbox }
+
+// Take implements isolate.Warm. The mounts of a container hold folders, not names, so
+// its folder may move.
+func (w *warm) Take(ctx context.Context, spec isolate.Spec) (isolate.Sandbox, error) {
+	s := w.s
+	err := isolate.CheckTake(s.spec, spec)
+	if err == nil {
+		err = os.Rename(s.spec.Dir, spec.Dir)
+	}
+	if err == nil {
+		s.spec = spec
+		err = s.client.Name(ctx, spec.ID)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Discard(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+// Gone implements isolate.Warm.
+func (w *warm) Gone() <-chan struct{} { return w.s.Gone() }
+
+// Discard implements isolate.Warm.
+func (w *warm) Discard(ctx context.Context) error { return w.s.Destroy(ctx) }
+
 // launch runs the container detached: the runtime ends, the container stays.
 func (s *sandbox) launch(ctx context.Context, l layout) error {
 	client, child, err := inside.NewClient(s.spec.ID)
@@ -214,12 +256,12 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 // remove makes the runtime forget the container, and kill it if it still runs.
 func remove(ctx context.Context, runtime string, spec isolate.Spec) error {
 	state := layout{dir: spec.Dir}.at("state")
-	if _, err := os.Lstat(filepath.Join(state, spec.ID)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(state, spec.Born())); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, runtime, "--root", state, "delete", "--force", spec.ID)
+	cmd := exec.CommandContext(ctx, runtime, "--root", state, "delete", "--force", spec.Born())
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -98,6 +98,12 @@ func (*Driver) Cleanup(ctx context.Context, spec isolate.Spec) error {
 	if err := killMarked(ctx, spec.ID); err != nil {
 		return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
 	}
+	if spec.Warm != "" {
+		// The init may have died, or been stopped, before it took its name.
+		if err := killMarked(ctx, spec.Warm); err != nil {
+			return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
+		}
+	}
 	return isolate.Erase(spec.Dir)
 }
 

@@ -20,16 +20,15 @@ type sandbox struct {
 	spec   isolate.Spec
 	client *inside.Client
 	group  *group        // nil where none can be made
+	init   *os.Process
 	ended  chan struct{} // closed when the init was reaped
 
 	// mu makes KillAll and Destroy safe to repeat from anywhere.
-	mu sync.Mutex
+	mu     sync.Mutex
+	killed bool // nothing is left, and without an init nothing can come
 }
 
 func (d *Driver) prepare(ctx context.Context, spec isolate.Spec) (_ *sandbox, err error) {
-	if spec.Network != "" && spec.Network != "pool" {
-		return nil, fmt.Errorf("prepare sandbox %s: %w: network %q", spec.ID, isolate.ErrUnsupported, spec.Network)
-	}
 	defer func() {
 		if err != nil {
 			_ = d.Cleanup(context.WithoutCancel(ctx), spec)
@@ -37,44 +36,125 @@ func (d *Driver) prepare(ctx context.Context, spec isolate.Spec) (_ *sandbox, er
 		}
 	}()
 	s := &sandbox{spec: spec, ended: make(chan struct{})}
-	paths := s.Outside()
-	for _, dir := range []string{
-		spec.Dir, paths.Workspace, paths.Temp, paths.Home, paths.Files, paths.Source, paths.Tools,
-	} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	g, grouped := newGroup(spec.ID)
-	if grouped {
-		s.group = g
-		text, err := json.Marshal(handle{Cgroup: g.path})
-		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(handlePath(spec), text, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	err = s.launch(s.group)
-	if err != nil && s.group != nil {
-		// A cgroup that may be made but not entered: do without, as where there is none.
-		s.group.remove(ctx)
-		s.group = nil
-		err = s.launch(nil)
-	}
-	if err != nil {
+	if err := s.makeFolders(); err != nil {
 		return nil, err
 	}
-	if err := s.client.Hello(ctx); err != nil {
-		s.client.Close()
+	if err := s.start(ctx, false); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// makeFolders makes what steps find.
+func (s *sandbox) makeFolders() error {
+	paths := s.Outside()
+	for _, dir := range []string{
+		s.spec.Dir, paths.Workspace, paths.Temp, paths.Home, paths.Files, paths.Source, paths.Tools,
+	} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts the init, in a cgroup where one can be made.
+func (s *sandbox) start(ctx context.Context, hidden bool) error {
+	if s.spec.Network != "" && s.spec.Network != "pool" {
+		return fmt.Errorf("%w: network %q", isolate.ErrUnsupported, s.spec.Network)
+	}
+	g, grouped := newGroup(s.spec.ID)
+	if grouped {
+		s.group = g
+		if err := s.keepHandle(); err != nil {
+			return err
+		}
+	}
+	err := s.launch(s.group, hidden)
+	if err != nil && s.group != nil {
+		// A cgroup that may be made but not entered: do without, as where there is none.
+		s.group.remove(ctx)
+		s.group = nil
+		err = s.launch(nil, hidden)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.client.Hello(ctx); err != nil {
+		s.client.Close()
+		return err
+	}
+	return nil
+}
+
+// keepHandle writes down what Cleanup needs beyond the spec.
+func (s *sandbox) keepHandle() error {
+	if s.group == nil {
+		return nil
+	}
+	text, err := json.Marshal(handle{Cgroup: s.group.path})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(handlePath(s.spec), text, 0o600)
+}
+
+// Warm implements isolate.Warmer: the init and its cgroup are made ahead, the folders
+// are not. They would be within reach of every job of the same user, and a fresh one
+// must be empty.
+func (d *Driver) Warm(ctx context.Context, spec isolate.Spec) (_ isolate.Warm, err error) {
+	defer func() {
+		if err != nil {
+			_ = d.Cleanup(context.WithoutCancel(ctx), spec)
+			err = fmt.Errorf("warm sandbox %s: %w", spec.ID, err)
+		}
+	}()
+	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &sandbox{spec: spec, ended: make(chan struct{})}
+	if err := s.start(ctx, true); err != nil {
+		return nil, err
+	}
+	return &warm{s}, nil
+}
+
+// warm implements isolate.Warm.
+type warm struct{ s *sandbox }
+
+// Take implements isolate.Warm.
+func (w *warm) Take(ctx context.Context, spec isolate.Spec) (isolate.Sandbox, error) {
+	s, own := w.s, w.s.spec
+	err := isolate.CheckTake(own, spec)
+	if err == nil {
+		s.spec = spec
+		err = s.makeFolders()
+	}
+	if err == nil {
+		err = s.keepHandle()
+	}
+	if err == nil {
+		err = s.client.Name(ctx, spec.ID)
+	}
+	if err == nil {
+		err = isolate.Erase(own.Dir)
+	}
+	if err != nil {
+		err = errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
+		s.spec = own
+		return nil, errors.Join(err, w.Discard(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+// Gone implements isolate.Warm.
+func (w *warm) Gone() <-chan struct{} { return w.s.Gone() }
+
+// Discard implements isolate.Warm.
+func (w *warm) Discard(ctx context.Context) error { return w.s.Destroy(ctx) }
+
 // launch starts the init, inside the group from its first instruction.
-func (s *sandbox) launch(g *group) error {
+func (s *sandbox) launch(g *group, hidden bool) error {
 	client, child, err := inside.NewClient(s.spec.ID)
 	if err != nil {
 		return err
@@ -82,6 +162,9 @@ func (s *sandbox) launch(g *group) error {
 	defer func() { _ = child.Close() }()
 	cmd := exec.Command("/proc/self/exe", inside.Arg)
 	cmd.Args[0] = "fairlead-inside"
+	if hidden {
+		cmd.Args = append(cmd.Args, inside.Hidden)
+	}
 	cmd.Env = []string{isolate.Marker + "=" + s.spec.ID, "GOMAXPROCS=2"}
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr
@@ -101,7 +184,7 @@ func (s *sandbox) launch(g *group) error {
 		client.Close()
 		return fmt.Errorf("start the sandbox's init: %w", err)
 	}
-	s.client = client
+	s.client, s.init = client, cmd.Process
 	go func() {
 		_ = cmd.Wait() // how an init ended says nothing; that it ended does
 		close(s.ended)
@@ -135,6 +218,9 @@ func (s *sandbox) Gone() <-chan struct{} { return s.client.Gone() }
 func (s *sandbox) KillAll(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.killed {
+		return nil
+	}
 	asked := s.client.KillAll(ctx)
 	s.client.Close()
 	if s.group != nil {
@@ -143,12 +229,20 @@ func (s *sandbox) KillAll(ctx context.Context) error {
 		}
 		asked = nil // whatever the init could not do, the kernel has done
 	}
+	if asked == nil {
+		// It has nobody left to bury, and it may have been stopped by one of them.
+		_ = s.init.Kill()
+	}
 	select {
 	case <-s.ended:
 	case <-ctx.Done():
 		return fmt.Errorf("kill sandbox %s: its init: %w", s.spec.ID, context.Cause(ctx))
 	}
-	return errors.Join(asked, killMarked(ctx, s.spec.ID))
+	if err := errors.Join(asked, killMarked(ctx, s.spec.ID)); err != nil {
+		return err
+	}
+	s.killed = true
+	return nil
 }
 
 // Destroy implements isolate.Sandbox.

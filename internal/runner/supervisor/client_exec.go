@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,57 +39,111 @@ type Handle struct {
 	mu sync.Mutex
 }
 
-// Spawn starts a supervisor for an attempt. The process belongs to nobody: it does not
-// end with the runner, nor with the terminal that the runner was started from.
-func Spawn(order Order) (*Handle, error) {
-	folder := Folder(order.Folder)
+// Spawn starts a supervisor for an attempt. program is what to execute, "" for this very
+// program. The process belongs to nobody: it does not end with the runner, nor with the
+// terminal that the runner was started from.
+func Spawn(program string, order Order) (*Handle, error) {
 	fail := func(err error) (*Handle, error) {
 		return nil, fmt.Errorf("start supervisor of %s: %w", order.Manifest.Attempt, err)
 	}
-	if err := os.MkdirAll(string(folder), 0o700); err != nil {
-		return fail(err)
-	}
-	text, err := json.Marshal(order)
+	place, err := furnish(Folder(order.Folder))
 	if err != nil {
 		return fail(err)
+	}
+	defer place.close()
+	p, err := start(program, string(order.Manifest.Attempt), place.said)
+	if err != nil {
+		return fail(err)
+	}
+	h, err := p.give(order, place)
+	if err != nil {
+		_ = p.cmd.Process.Kill()
+		return fail(err)
+	}
+	return h, nil
+}
+
+// place is what a supervisor gets of its attempt's folder.
+type place struct{ listener, said *os.File }
+
+// furnish makes the folder with what has to be there before its supervisor.
+func furnish(folder Folder) (*place, error) {
+	if err := os.MkdirAll(string(folder), 0o700); err != nil {
+		return nil, err
 	}
 	listener, err := listen(folder)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	defer func() { _ = listener.Close() }()
-	said, err := os.OpenFile(folder.Said(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	said, err := openSaid(folder)
 	if err != nil {
-		return fail(err)
+		_ = listener.Close()
+		return nil, err
 	}
-	defer func() { _ = said.Close() }()
-	r, w, err := os.Pipe()
+	return &place{listener, said}, nil
+}
+
+func openSaid(folder Folder) (*os.File, error) {
+	return os.OpenFile(folder.Said(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+}
+
+func (p *place) close() {
+	_ = p.listener.Close()
+	_ = p.said.Close()
+}
+
+// process is a supervisor as the one who started it sees it.
+type process struct {
+	cmd   *exec.Cmd
+	conn  *net.UnixConn // takes instructions
+	ended chan struct{}
+}
+
+// start starts a supervisor that has not been told anything yet.
+func start(program, label string, said *os.File) (*process, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fail(err)
+		return nil, fmt.Errorf("make socket pair: %w", err)
 	}
-	cmd := exec.Command("/proc/self/exe", Arg, string(order.Manifest.Attempt))
+	theirs := os.NewFile(uintptr(fds[1]), "order-supervisor")
+	defer func() { _ = theirs.Close() }()
+	conn, err := unixConn(os.NewFile(uintptr(fds[0]), "order-runner"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(cmp.Or(program, "/proc/self/exe"), Arg, label)
 	cmd.Args[0] = "fairlead-supervisor"
 	cmd.Dir = "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, said, said
-	cmd.ExtraFiles = []*os.File{listener}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	_ = r.Close()
-	if err != nil {
-		_ = w.Close()
-		return fail(err)
+	if err := cmd.Start(); err != nil {
+		_ = conn.Close()
+		return nil, err
 	}
-	go func() { _ = cmd.Wait() }() // its end is seen on the socket, which adopted ones have too
+	p := &process{cmd: cmd, conn: conn, ended: make(chan struct{})}
 	go func() {
-		// In the background: an order may be larger than a pipe.
-		_, _ = w.Write(text)
-		_ = w.Close()
+		_ = cmd.Wait() // how it ended is in its folder
+		_ = conn.Close()
+		close(p.ended)
 	}()
-	h, err := Adopt(folder)
+	return p, nil
+}
+
+// give hands over the order, after which the supervisor owes its runner nothing but what
+// goes over the socket in the attempt's folder. That one is connected first: nothing can
+// go wrong any more once the order has arrived.
+func (p *process) give(order Order, at *place) (*Handle, error) {
+	h, err := Adopt(Folder(order.Folder))
 	if err != nil {
-		_ = cmd.Process.Kill()
-		return fail(err)
+		return nil, err
 	}
+	if err := tell(p.conn, instruction{Order: &order}, at.listener, at.said); err != nil {
+		h.Release()
+		return nil, fmt.Errorf("give the order: %w", err)
+	}
+	// Only this direction: closing while the other end has something to say would cost it
+	// what it has not read.
+	_ = p.conn.CloseWrite()
 	return h, nil
 }
 
@@ -182,20 +237,38 @@ func (h *Handle) Force() error {
 	if err != nil {
 		return err
 	}
+	return state.end(0)
+}
+
+// end kills the supervisor and waits for its end, so long.
+func (s State) end(patience time.Duration) error {
+	fail := func(err error) error { return fmt.Errorf("end supervisor %d of %s: %w", s.Pid, s.Attempt, err) }
 	// The descriptor is taken before the check: after it, no other process can be meant.
-	fd, err := unix.PidfdOpen(state.Pid, 0)
+	fd, err := unix.PidfdOpen(s.Pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("end supervisor of %s: %w", state.Attempt, err)
+		return fail(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if state.Boot != BootID() || bornAt(state.Pid) != state.Born {
+	if s.Boot != BootID() || bornAt(s.Pid) != s.Born {
 		return nil // its number belongs to somebody else now
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("end supervisor of %s: %w", state.Attempt, err)
+		return fail(err)
+	}
+	for deadline := time.Now().Add(patience); patience > 0; {
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(set, int(max(time.Until(deadline), 0).Milliseconds()))
+		switch {
+		case n == 1:
+			return nil
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return fail(err)
+		case !time.Now().Before(deadline):
+			return fail(errors.New("it does not end"))
+		}
 	}
 	return nil
 }
@@ -218,6 +291,11 @@ func Bury(ctx context.Context, folder Folder, driver isolate.Driver) error {
 	}
 	if err := driver.Cleanup(ctx, state.Sandbox); err != nil {
 		return fmt.Errorf("bury %s: %w", state.Attempt, err)
+	}
+	if state.Warm != "" {
+		if err := Sweep(ctx, state.Warm, func(string) (isolate.Driver, error) { return driver, nil }); err != nil {
+			return fmt.Errorf("bury %s: %w", state.Attempt, err)
+		}
 	}
 	end, concluded, progress, err := survey(folder)
 	if err != nil || concluded {

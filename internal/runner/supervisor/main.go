@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -41,6 +40,7 @@ type supervisor struct {
 	order  Order
 	folder Folder
 	driver isolate.Driver
+	warm   *nest // nil if it was started for this order
 	spool  *spool.Writer
 	alarm  *alarm
 	stops  chan job.Stop
@@ -67,13 +67,37 @@ func supervise(drivers []isolate.Driver) error {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	ending := make(chan os.Signal, 1)
 	signal.Notify(ending, unix.SIGTERM)
-
-	var order Order
-	if err := json.NewDecoder(io.LimitReader(os.Stdin, orderBytesMax)).Decode(&order); err != nil {
+	conn, err := unixConn(os.NewFile(orderFD, "order"))
+	if err != nil {
+		return err
+	}
+	in := newIntake(conn)
+	first, err := in.next()
+	if err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
-	s, err := begin(order, drivers)
+	order, warm := first.Order, (*nest)(nil)
+	if first.Blank != nil {
+		if warm, err = settle(*first.Blank, drivers); err != nil {
+			return err
+		}
+		// A runner that has gone, or given the order already, does not read this.
+		_, _ = conn.Write([]byte{1})
+		if order, err = warm.wait(in, ending); order == nil {
+			return errors.Join(err, warm.leave())
+		}
+	}
+	_ = conn.Close()
+	s, err := begin(*order, warm, drivers)
 	if err != nil {
+		return err
+	}
+	return s.serve(in.files, ending)
+}
+
+// serve carries out the order.
+func (s *supervisor) serve(files []*os.File, ending <-chan os.Signal) error {
+	if err := sayInto(files[1]); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -83,26 +107,43 @@ func supervise(drivers []isolate.Driver) error {
 		cancel(&job.Killed{Class: domain.FailurePlatform, Message: "the runner's machine is going down"})
 	}()
 	go s.fence()
-	listener, err := net.FileListener(os.NewFile(listenFD, "control"))
+	listener, err := net.FileListener(files[0])
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	_ = files[0].Close()
 	go s.accept(listener)
 	return s.run(ctx)
 }
 
-func begin(order Order, drivers []isolate.Driver) (*supervisor, error) {
-	s := &supervisor{
-		order: order, folder: Folder(order.Folder), stops: make(chan job.Stop, 4),
-		abandonAt: order.AbandonAt, runners: make(map[net.Conn]chan struct{}),
-	}
-	for _, d := range drivers {
-		if d.Name() == order.Driver {
-			s.driver = d
+// sayInto makes a file what this process prints into.
+func sayInto(f *os.File) error {
+	defer func() { _ = f.Close() }()
+	for _, fd := range []int{1, 2} {
+		if err := unix.Dup3(int(f.Fd()), fd, 0); err != nil {
+			return fmt.Errorf("print into the attempt's folder: %w", err)
 		}
 	}
-	if s.driver == nil {
-		return nil, fmt.Errorf("no isolation driver is called %q", order.Driver)
+	return nil
+}
+
+func driverOf(name string, drivers []isolate.Driver) (isolate.Driver, error) {
+	for _, d := range drivers {
+		if d.Name() == name {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("no isolation driver is called %q", name)
+}
+
+func begin(order Order, warm *nest, drivers []isolate.Driver) (*supervisor, error) {
+	s := &supervisor{
+		order: order, folder: Folder(order.Folder), warm: warm, stops: make(chan job.Stop, 4),
+		abandonAt: order.AbandonAt, runners: make(map[net.Conn]chan struct{}),
+	}
+	var err error
+	if s.driver, err = driverOf(order.Driver, drivers); err != nil {
+		return nil, err
 	}
 	m := order.Manifest
 	s.state = State{
@@ -110,13 +151,15 @@ func begin(order Order, drivers []isolate.Driver) (*supervisor, error) {
 		Effectful: m.Effectful, Boot: BootID(), AbandonAt: order.AbandonAt,
 		Pid: os.Getpid(), Born: bornAt(os.Getpid()),
 	}
+	if warm != nil {
+		s.state.Warm = warm.folder
+	}
 	for _, step := range m.Steps {
 		s.state.Steps = append(s.state.Steps, step.Name)
 	}
 	if err := s.folder.save(s.state); err != nil {
 		return nil, err
 	}
-	var err error
 	if s.alarm, err = newAlarm(); err != nil {
 		return nil, err
 	}
@@ -129,7 +172,7 @@ func begin(order Order, drivers []isolate.Driver) (*supervisor, error) {
 
 // run prepares the sandbox, runs the job and reports.
 func (s *supervisor) run(ctx context.Context) error {
-	box, err := s.driver.Prepare(ctx, s.order.Sandbox)
+	box, err := s.prepare(ctx)
 	if err != nil {
 		return s.report(s.unprepared(ctx, err))
 	}
@@ -137,21 +180,37 @@ func (s *supervisor) run(ctx context.Context) error {
 	result := job.Run(ctx, job.Order{
 		Manifest: m, Server: s.order.Server, Runner: s.order.Runner, Env: s.order.Env,
 	}, box, sink{s}, s.stops)
-
-	erased := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), destroyPatience)
-		defer cancel()
-		erased <- box.Destroy(ctx)
-	}()
-	head := time.NewTimer(eraseHead)
-	defer head.Stop()
-	select {
-	case err = <-erased:
-		return errors.Join(s.report(result), err)
-	case <-head.C:
-		return errors.Join(s.report(result), <-erased)
+	// Nothing of the job is alive. Erasing what it stored is this machine's own affair:
+	// the slot waits for it, the result does not.
+	reported := s.report(result)
+	destroying, cancel := context.WithTimeout(context.Background(), destroyPatience)
+	defer cancel()
+	err = errors.Join(reported, box.Destroy(destroying))
+	if s.warm != nil {
+		<-s.warm.erased
 	}
+	return err
+}
+
+// prepare takes the sandbox that waits, or makes one.
+func (s *supervisor) prepare(ctx context.Context) (isolate.Sandbox, error) {
+	if s.warm == nil {
+		return s.driver.Prepare(ctx, s.order.Sandbox)
+	}
+	box, err := s.warm.take(ctx, s.order.Sandbox)
+	if err == nil {
+		return box, nil
+	}
+	// Whoever broke it did not break the attempt, which has not begun.
+	fmt.Fprintln(os.Stderr, "supervisor:", err)
+	s.mu.Lock()
+	s.order.Sandbox.Warm, s.state.Sandbox.Warm = "", ""
+	err = s.folder.save(s.state)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.driver.Prepare(ctx, s.order.Sandbox)
 }
 
 // unprepared is the result of an attempt that never had a sandbox.

@@ -20,8 +20,8 @@ import (
 // Arg as first argument makes the program a supervisor.
 const Arg = "__fairlead-supervise"
 
-// listenFD is where the supervisor finds its listening socket.
-const listenFD = 3
+// orderFD is where a supervisor finds the socket that its runner tells it on what to do.
+const orderFD = 0
 
 // Limits.
 const (
@@ -35,12 +35,25 @@ const (
 	marginMax  = 5 * time.Second
 	// destroyPatience is how long a sandbox may take to disappear.
 	destroyPatience = 2 * time.Minute
-	// eraseHead is how long the result waits for the storage to be erased; a huge
-	// workspace is erased after it.
-	eraseHead = 250 * time.Millisecond
 )
 
-// Order is what a runner hands to a new supervisor, over its standard input.
+// Blank is what a supervisor gets that is started before there is an attempt for it.
+type Blank struct {
+	Folder string `json:"folder"` // its own, absolute
+	Driver string `json:"driver"`
+	// Sandbox is what is started ahead: like that of the attempts to come, but with an ID
+	// and a folder of its own.
+	Sandbox isolate.Spec `json:"sandbox"`
+}
+
+// instruction is a message of the runner on the order socket. An order comes with two
+// files: the socket to listen on, and where to print.
+type instruction struct {
+	Blank *Blank `json:"blank,omitempty"`
+	Order *Order `json:"order,omitempty"`
+}
+
+// Order is what a runner hands to a supervisor, once.
 type Order struct {
 	Folder   string             `json:"folder"` // the attempt's own, absolute
 	Driver   string             `json:"driver"`
@@ -55,7 +68,8 @@ type Order struct {
 	SpoolBytesMax int64 `json:"spool_bytes_max,omitempty"`
 }
 
-// State is what the folder says about its attempt. It is replaced as a whole.
+// State is what the folder says about its attempt. It is replaced as a whole. That of a
+// supervisor which waits for an order has no attempt.
 type State struct {
 	Attempt   domain.AttemptID `json:"attempt"`
 	Epoch     uint64           `json:"epoch"`
@@ -74,6 +88,8 @@ type State struct {
 	// Started is set before the first step of the author's runs: from then on a death
 	// without result leaves side effects unknown.
 	Started bool `json:"started"`
+	// Warm is the folder in which the supervisor waited for its order, if it did.
+	Warm Folder `json:"warm,omitempty"`
 }
 
 // Folder gives the paths within an attempt's folder.
@@ -166,6 +182,12 @@ type control struct {
 	GraceMS   int64   `json:"grace_ms,omitempty"`
 	Chunks    uint64  `json:"chunks,omitempty"`
 	Progress  uint64  `json:"progress,omitempty"`
+}
+
+// Begun reports whether a supervisor has taken up the attempt.
+func (f Folder) Begun() bool {
+	_, err := os.Lstat(f.state())
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Finished reports whether the folder's sandbox is gone from disk.

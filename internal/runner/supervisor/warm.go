@@ -1,0 +1,115 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairlead-ci/fairlead/internal/isolate"
+)
+
+// warmPatience bounds what a warm sandbox takes to start.
+const warmPatience = time.Minute
+
+// nest is a supervisor's state while it waits for its order. It holds nothing of any job.
+type nest struct {
+	folder Folder
+	box    isolate.Warm
+	erased chan struct{} // closed when the folder is gone, after take
+}
+
+// settle starts ahead what every attempt needs, and writes down how to clean it up.
+func settle(b Blank, drivers []isolate.Driver) (*nest, error) {
+	d, err := driverOf(b.Driver, drivers)
+	if err != nil {
+		return nil, err
+	}
+	warmer, ok := d.(isolate.Warmer)
+	if !ok {
+		return nil, fmt.Errorf("the isolation driver %s starts nothing ahead", b.Driver)
+	}
+	n := &nest{folder: Folder(b.Folder), erased: make(chan struct{})}
+	if err := n.folder.save(State{
+		Driver: b.Driver, Sandbox: b.Sandbox, Boot: BootID(), Pid: os.Getpid(), Born: bornAt(os.Getpid()),
+	}); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), warmPatience)
+	defer cancel()
+	n.box, err = warmer.Warm(ctx, b.Sandbox)
+	return n, err
+}
+
+// wait returns the order, or nil when there will be none: the runner is gone, the
+// machine goes down, or somebody killed what was started ahead.
+func (n *nest) wait(in *intake, ending <-chan os.Signal) (*Order, error) {
+	type answer struct {
+		i   instruction
+		err error
+	}
+	came := make(chan answer, 1)
+	go func() {
+		i, err := in.next()
+		came <- answer{i, err}
+	}()
+	select {
+	case a := <-came:
+		switch {
+		case a.err == nil:
+			return a.i.Order, nil
+		case errors.Is(a.err, io.EOF), errors.Is(a.err, io.ErrUnexpectedEOF), errors.Is(a.err, unix.ECONNRESET):
+			return nil, nil // half an order is none: it was never acknowledged
+		}
+		return nil, fmt.Errorf("read order: %w", a.err)
+	case <-ending:
+	case <-n.box.Gone():
+	}
+	return nil, nil
+}
+
+// leave ends without ever having had an order.
+func (n *nest) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), destroyPatience)
+	defer cancel()
+	return errors.Join(n.box.Discard(ctx), isolate.Erase(string(n.folder)))
+}
+
+// take makes what was started ahead the attempt's. The folder goes afterwards, and what
+// fails of that is for Sweep.
+func (n *nest) take(ctx context.Context, spec isolate.Spec) (isolate.Sandbox, error) {
+	box, err := n.box.Take(ctx, spec)
+	go func() {
+		defer close(n.erased)
+		if err := isolate.Erase(string(n.folder)); err != nil {
+			fmt.Fprintln(os.Stderr, "supervisor:", err)
+		}
+	}()
+	return box, err
+}
+
+// Sweep ends a supervisor that waits in a folder, if it still does, and removes what it
+// started ahead. It must not be called for one that has an order.
+func Sweep(ctx context.Context, folder Folder, driver func(name string) (isolate.Driver, error)) error {
+	state, err := folder.Load()
+	if err == nil {
+		if err := state.end(warmPatience); err != nil {
+			return err
+		}
+		d, err := driver(state.Driver)
+		if err != nil {
+			return err
+		}
+		if err := d.Cleanup(ctx, state.Sandbox); err != nil {
+			return fmt.Errorf("sweep %s: %w", folder, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return isolate.Erase(string(folder))
+}
