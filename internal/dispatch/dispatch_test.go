@@ -442,6 +442,32 @@ func TestStrangersAndWrongSecretsGetTheSameAnswer(t *testing.T) {
 	})
 }
 
+func TestARunnerCanNotReportForAnother(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		holder, thief := y.register("holder", 1), y.register("thief", 1)
+		id := y.request(home, 1, 1, nil)
+		l := holder.poll().GetLeases()[0]
+		for name, req := range map[string]*runnerv1.ExchangeRequest{
+			"result":  result(l, "success", "stolen"),
+			"decline": {Declines: []*runnerv1.Decline{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Reason: "no"}}},
+			"progress": {Progress: []*runnerv1.Progress{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Sequence: 1,
+				Observed: "exited"}}},
+		} {
+			acks := thief.exchange(req).GetAcks()
+			if len(acks) != 1 || acks[0].GetRefused() != string(domain.CodeLeaseEpochStale) || acks[0].GetResult() {
+				t.Errorf("%s of another runner: %v", name, acks)
+			}
+		}
+		a := y.state(id).Jobs[0].Attempts[0]
+		if a.Outcome != domain.OutcomeNone || a.Observed != domain.ObservedLeased || a.Refused != 3 {
+			t.Fatalf("after reports of another runner: %+v", a)
+		}
+		if acks := holder.exchange(result(l, "success", "own")).GetAcks(); len(acks) != 1 || !acks[0].GetResult() {
+			t.Fatalf("report of the holder: %v", acks)
+		}
+	})
+}
+
 func TestAJobThatNobodyCanTakeSaysWhy(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)

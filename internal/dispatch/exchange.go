@@ -132,14 +132,15 @@ type place struct {
 	sure      bool // false: memory is still loading, ask again later
 }
 
-// find says where an attempt's run lives, by memory or by the store.
+// find says where an attempt's run lives, by memory or by the store. One of another
+// tenant is as missing as one that never was.
 func (d *Dispatcher) find(ctx context.Context, who agent, att domain.AttemptID) (place, error) {
 	d.mu.Lock()
-	if l := d.board.leases[att]; l != nil {
+	if l := d.board.leases[att]; l != nil && l.tenant == who.tenant {
 		defer d.mu.Unlock()
 		return place{l.tenant, l.partition, true}, nil
 	}
-	if c := d.board.closing[att]; c != nil {
+	if c := d.board.closing[att]; c != nil && c.tenant == who.tenant {
 		defer d.mu.Unlock()
 		return place{c.tenant, c.partition, true}, nil
 	}

@@ -68,6 +68,8 @@ func (d *draft) declineLease(c DeclineLease) (Decision, *domain.Rejection) {
 	}
 	reason := clip(c.Reason, textBytesMax)
 	switch {
+	case foreign(a, c.Cause):
+		return d.refuse(j, a, refusal{epoch: c.Epoch, what: RefusedReport, message: "declined by another runner"}), nil
 	case c.Epoch == a.Epoch && a.Declined:
 		return Decision{}, nil
 	case c.Epoch != a.Epoch || a.Outcome != domain.OutcomeNone:

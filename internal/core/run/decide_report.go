@@ -13,12 +13,14 @@ func (d *draft) reportProgress(c ReportProgress) (Decision, *domain.Rejection) {
 		return Decision{}, r
 	}
 	switch {
+	case foreign(a, c.Cause):
+		return d.refuse(j, a, refusal{epoch: c.Epoch, what: RefusedReport, message: "progress by another runner"}), nil
 	case c.Epoch == a.Epoch && a.Report != "":
 		// Overtaken by the attempt's own result, which is committed: nothing to add.
 		return Decision{Reply: ReportReply{Desired: a.Desired, Outcome: a.Outcome, Repeat: true}}, nil
 	case c.Epoch != a.Epoch || a.Outcome != domain.OutcomeNone:
 		return d.refuse(j, a, refusal{epoch: c.Epoch, what: RefusedReport, message: "progress: " + string(c.Observed)}), nil
-	case observedRank(c.Observed) == 0:
+	case observedRank(c.Observed) <= 0:
 		return Decision{}, invalidArgument("observed", "A worker can't be seen as %q.", c.Observed)
 	}
 	steps, r := changedSteps(d.s.Skeleton(j), a.Steps, c.Steps)
@@ -39,7 +41,16 @@ func (d *draft) reportProgress(c ReportProgress) (Decision, *domain.Rejection) {
 	return Decision{Reply: ReportReply{Desired: a.Desired, Repeat: len(d.events) == 0}}, nil
 }
 
-// observedRank orders what a worker may say of an attempt; 0 is what it may not.
+// foreign says that a runner speaks of an attempt that was granted to another one. Epochs
+// are small numbers and no secret, so who holds the lease is asked as well.
+func foreign(a *Attempt, c domain.Cause) bool {
+	return c.Actor.Kind == actorRunner && c.Actor.ID != string(a.Runner)
+}
+
+// actorRunner is the kind of actor that a lease is granted to.
+const actorRunner = "runner"
+
+// observedRank orders what a worker may say of an attempt; what it may not is 0 or less.
 func observedRank(o domain.Observed) int {
 	return slices.Index([]domain.Observed{
 		domain.ObservedNone, domain.ObservedLeased, domain.ObservedPreparing, domain.ObservedRunning,
@@ -53,6 +64,11 @@ func (d *draft) reportResult(c ReportResult) (Decision, *domain.Rejection) {
 		return Decision{}, r
 	}
 	switch {
+	case foreign(a, c.Cause):
+		return d.refuse(j, a, refusal{
+			epoch: c.Epoch, what: RefusedReport, message: clip("by another runner: "+c.Message, textBytesMax),
+			outcome: c.Outcome, report: c.Digest,
+		}), nil
 	case c.Epoch != a.Epoch || (a.Outcome != domain.OutcomeNone && a.Report == ""):
 		return d.refuse(j, a, refusal{
 			epoch: c.Epoch, what: RefusedReport, message: c.Message, outcome: c.Outcome, report: c.Digest,

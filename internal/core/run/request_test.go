@@ -168,6 +168,47 @@ func TestReportsAreChecked(t *testing.T) {
 	}
 }
 
+// An attempt's id and epoch are known to many; its lease belongs to one.
+func TestOnlyTheHolderOfALeaseMayReport(t *testing.T) {
+	by := func(runner string) domain.Cause {
+		return domain.Cause{Actor: domain.Actor{Kind: "runner", ID: runner, Via: "runner_session"}}
+	}
+	teller := (canonical{story: []string{oneTest, "lease test"}}).arrive(t)
+	id := teller.live.AttemptID(0, 1)
+	digest := domain.DigestOf([]byte("r"))
+	for _, c := range []Command{
+		ReportProgress{Cause: by("thief"), Attempt: id, Epoch: 1, Observed: domain.ObservedRunning},
+		ReportResult{Cause: by("thief"), Attempt: id, Epoch: 1, Digest: digest, Outcome: domain.OutcomeSuccess},
+		DeclineLease{Cause: by("thief"), Attempt: id, Epoch: 1, Reason: "no"},
+	} {
+		d, r, err := teller.do(c)
+		if err != nil || r != nil || d.Refusal == nil || d.Refusal.Code != domain.CodeLeaseEpochStale {
+			t.Errorf("%s of another runner: %+v, %v, %v", c.Name(), d.Refusal, r, err)
+		}
+	}
+	a := teller.live.Jobs[0].Attempts[0]
+	if a.Outcome != domain.OutcomeNone || a.Observed != domain.ObservedLeased || a.Refused != 3 {
+		t.Errorf("after reports of another runner: %+v", a)
+	}
+	result := ReportResult{Cause: by("m1"), Attempt: id, Epoch: 1, Digest: digest, Outcome: domain.OutcomeSuccess}
+	if d, r, err := teller.do(result); err != nil || r != nil || d.Refusal != nil {
+		t.Errorf("report of the holder: %+v, %v, %v", d.Refusal, r, err)
+	}
+	if d, _, _ := teller.do(ReportResult{Cause: by("thief"), Attempt: id, Epoch: 1, Digest: digest}); d.Refusal == nil {
+		t.Error("a repeat by another runner is acknowledged")
+	}
+}
+
+func TestWhatIsObservedIsOneOfTheWords(t *testing.T) {
+	for _, word := range []domain.Observed{"", "fine", domain.ObservedUnreachable} {
+		teller := (canonical{story: []string{oneTest, "lease test"}}).arrive(t)
+		c := ReportProgress{Attempt: teller.live.AttemptID(0, 1), Epoch: 1, Observed: word}
+		if _, r, err := teller.do(c); err != nil || r == nil || r.Code != domain.CodeInvalidArgument {
+			t.Errorf("observed %q: %v, %v", word, r, err)
+		}
+	}
+}
+
 func TestViews(t *testing.T) {
 	teller := (canonical{story: []string{"request\njob test\njob ship", "lease test"}}).arrive(t)
 	s := teller.live
