@@ -466,6 +466,19 @@ func TestPush(t *testing.T) {
 			t.Errorf("%q: got %v", remote, err)
 		}
 	}
+	for _, answer := range []http.HandlerFunc{
+		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, // killed in the middle
+		func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "starting", http.StatusServiceUnavailable) },
+	} {
+		ill := httptest.NewServer(answer)
+		if err := c.Push(t.Context(), ill.URL, nil); !errors.Is(err, capture.ErrUnreached) {
+			t.Errorf("a server that can't answer: got %v", err)
+		}
+		ill.Close()
+		if err := c.Push(t.Context(), ill.URL, nil); !errors.Is(err, capture.ErrUnreached) {
+			t.Errorf("a server that is gone: got %v", err)
+		}
+	}
 	if err := c.Push(t.Context(), server.url, http.Header{"X": {"a\nb: c"}}); !errors.Is(err, capture.ErrPush) {
 		t.Errorf("a header with a line break: got %v", err)
 	}

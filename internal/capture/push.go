@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -49,6 +50,9 @@ func (c *Capture) Push(ctx context.Context, remote string, header http.Header) e
 	}
 	_, err = c.git(ctx, call{args: args, env: env, timeout: pushTimeout})
 	var refused *gitError
+	if errors.As(err, &refused) && unreached(refused.stderr) {
+		return fmt.Errorf("%w: %s", ErrUnreached, explain(refused.stderr))
+	}
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %s", ErrPush, explain(refused.stderr))
 	}
@@ -79,6 +83,19 @@ func (c *Capture) headers(ctx context.Context, header http.Header) ([]string, er
 		haves = append(haves, strings.Fields(known)...)
 	}
 	return append(lines, headerHave+": "+strings.Join(haves, ",")), nil
+}
+
+// httpStatus is how git names the server's answer to a request that failed.
+var httpStatus = regexp.MustCompile(`The requested URL returned error: (\d)\d\d`)
+
+// unreached tells a connection that failed, or a server that failed, from a refusal. Git
+// ends with the same code for all of them, so its words are what there is.
+func unreached(stderr string) bool {
+	if answer := httpStatus.FindStringSubmatch(stderr); answer != nil {
+		return answer[1] == "5"
+	}
+	return strings.Contains(stderr, "unable to access '") || strings.Contains(stderr, "RPC failed") ||
+		strings.Contains(stderr, "unexpected disconnect")
 }
 
 // explain takes the lines of git's complaint that a person needs.

@@ -23,6 +23,9 @@ var (
 	ErrTooLarge = errors.New("changes too large")
 	// ErrPush: the server did not take the commit.
 	ErrPush = errors.New("push refused")
+	// ErrUnreached: no answer of the server came, or it could not give one now. The same
+	// push may succeed later.
+	ErrUnreached = errors.New("the server did not take the commit")
 )
 
 // Tree is a repository as one look found it.

@@ -91,7 +91,7 @@ func judge(ctx context.Context, err error, started bool) verdict {
 		return verdict{ExitRefused, "refused", &fairleadv1.ErrorInfo{Code: codeCapture, Message: text}}
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return verdict{ExitInterrupted, "", &fairleadv1.ErrorInfo{Code: codeInterrupted, Message: "interrupted"}}
-	case errors.Is(err, client.ErrNoServer), client.Unreachable(err):
+	case errors.Is(err, client.ErrNoServer), errors.Is(err, capture.ErrUnreached), client.Unreachable(err):
 		return verdict{ExitUnreachable, "server unreachable", &fairleadv1.ErrorInfo{Code: codeUnreachable, Message: text}}
 	}
 	return verdict{ExitFault, "", &fairleadv1.ErrorInfo{Code: codeFault, Message: text}}

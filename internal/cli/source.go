@@ -124,7 +124,10 @@ func (s *source) register(ctx context.Context, c *client.Client) (*fairleadv1.Re
 	return response.GetRepository(), nil
 }
 
-// push sends the commit. A server that went away in the middle is waited for once.
+// pushesMax bounds how often a push is begun anew; then the server counts as unreachable.
+const pushesMax = 5
+
+// push sends the commit. A server that went away in the middle is waited for.
 func (s *source) push(ctx context.Context, c *client.Client, repository *fairleadv1.Repository) error {
 	address := repository.GetGitPath()
 	if strings.HasPrefix(address, "/") {
@@ -132,7 +135,7 @@ func (s *source) push(ctx context.Context, c *client.Client, repository *fairlea
 	}
 	header := http.Header{"Authorization": {c.Authorization().Reveal()}}
 	err := s.capture.Push(ctx, address, header)
-	if errors.Is(err, capture.ErrPush) {
+	for n := 1; n < pushesMax && errors.Is(err, capture.ErrUnreached); n++ {
 		if _, away := c.Server.GetServer(ctx, &fairleadv1.GetServerRequest{}); away != nil {
 			return away
 		}
