@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
@@ -175,6 +177,32 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID) {
 		delete(b.held, runner)
 	}
 }
+
+// spent takes back a pick whose slot had been used up before: the job waits on, and the
+// slot isn't open.
+func (b *board) spent(p pick) {
+	b.giveBack(p.command.Slot, p.command.Runner)
+	if h := b.heads[p.head.job]; h != nil {
+		h.asked = false
+	}
+	if a := b.agents[p.command.Runner]; a != nil {
+		a.open = slices.DeleteFunc(slices.Clone(a.open), func(s domain.SlotToken) bool { return s == p.command.Slot })
+	}
+}
+
+// offerOf reports whether text is a slot token of the runner: "<runner>/<slot>/<offer>",
+// with plain numbers. It ends up in history, so it is no longer than that.
+func offerOf(runner domain.RunnerID, text string) bool {
+	rest, mine := strings.CutPrefix(text, string(runner)+"/")
+	slot, offer, whole := strings.Cut(rest, "/")
+	const bits = 64
+	_, badSlot := strconv.ParseUint(slot, 10, bits)
+	_, badOffer := strconv.ParseUint(offer, 10, bits)
+	return mine && whole && badSlot == nil && badOffer == nil && len(rest) <= offerBytesMax
+}
+
+// offerBytesMax is the length of two numbers and a slash.
+const offerBytesMax = 41
 
 // heard notes that a runner spoke, and what it offers. An exchange beside a waiting poll
 // may open slots too (a job has just ended); an older one that arrives late may not.

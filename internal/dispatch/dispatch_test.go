@@ -442,6 +442,41 @@ func TestStrangersAndWrongSecretsGetTheSameAnswer(t *testing.T) {
 	})
 }
 
+func TestASlotThatIsOfferedTwiceKeepsNoJobFromOthers(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		bad := y.register("bad", 1)
+		id := y.request(home, 1, 1, nil)
+		slot := fmt.Sprintf("%s/0/7", bad.runner)
+		offer := func() *runnerv1.ExchangeResponse {
+			return bad.exchange(&runnerv1.ExchangeRequest{WaitMs: 2000, Offers: []string{slot}})
+		}
+		l := offer().GetLeases()[0]
+		bad.exchange(&runnerv1.ExchangeRequest{
+			Declines: []*runnerv1.Decline{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Reason: "no"}}})
+		if n := len(offer().GetLeases()); n != 0 {
+			t.Fatalf("%d leases for a slot that was used", n)
+		}
+		good := y.register("good", 1)
+		if n := len(good.poll().GetLeases()); n != 1 {
+			t.Fatalf("%d leases for a good runner; the job is %s: %q", n, y.state(id).Jobs[0].State,
+				y.dispatch.Explain(id.Job(0)))
+		}
+	})
+}
+
+func TestOnlyPlainTokensAreSlots(t *testing.T) {
+	const runner = domain.RunnerID("rnr_a")
+	for text, want := range map[string]bool{
+		"rnr_a/0/1": true, "rnr_a/999/18446744073709551615": true,
+		"rnr_b/0/1": false, "rnr_a/": false, "rnr_a/0": false, "rnr_a/0/x": false, "rnr_a/0/1/2": false, "rnr_a/-1/1": false,
+		"rnr_a/0/" + strings.Repeat("0", 5000): false, "rnr_a/0/\x00": false,
+	} {
+		if offerOf(runner, text) != want {
+			t.Errorf("%.40q: want %v", text, want)
+		}
+	}
+}
+
 func TestARunnerCanNotReportForAnother(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		holder, thief := y.register("holder", 1), y.register("thief", 1)

@@ -186,18 +186,26 @@ func (d *Dispatcher) place(ctx context.Context) {
 	for _, p := range picks {
 		err := d.cfg.Engine.Send(ctx, engine.Envelope{
 			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Command: p.command,
-		}, func(ack engine.Ack, err error) { d.granted(p, err) })
+		}, func(ack engine.Ack, err error) { d.granted(p, ack, err) })
 		if err != nil {
-			d.granted(p, err)
+			d.granted(p, engine.Ack{}, err)
 		}
 	}
 }
 
 // granted settles a pick: on success the committed event has brought the lease already;
 // otherwise slot and job are free again.
-func (d *Dispatcher) granted(p pick, err error) {
+func (d *Dispatcher) granted(p pick, ack engine.Ack, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if r, ok := ack.Reply.(run.LeaseReply); err == nil && ok && r.Repeat && d.board.leases[r.Attempt] == nil {
+		// The slot's token is that of an attempt which has ended: the runner offers it a
+		// second time, so the job got nothing.
+		d.board.spent(p)
+		d.cfg.Log.Warn("runner offers a slot that it used before", "runner", p.command.RunnerName, "attempt", r.Attempt)
+		d.changed()
+		return
+	}
 	if err == nil {
 		d.cfg.Placed(d.now().Sub(p.head.since), p.head.class)
 		return

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"strings"
 	"time"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
@@ -53,7 +52,7 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	d.mu.Lock()
 	offers := make([]domain.SlotToken, 0, len(req.GetOffers()))
 	for _, o := range req.GetOffers() {
-		if strings.HasPrefix(o, string(who.Runner.Runner)+"/") {
+		if offerOf(who.Runner.Runner, o) {
 			offers = append(offers, domain.SlotToken(o))
 		}
 	}
