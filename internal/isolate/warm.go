@@ -39,7 +39,12 @@ func CheckTake(warm, spec Spec) error {
 	case spec.Warm != warm.ID:
 		return fmt.Errorf("take warm sandbox %s for %s: it was asked for %q", warm.ID, spec.ID, spec.Warm)
 	case !Alike(warm, spec):
-		return fmt.Errorf("take warm sandbox %s for %s: %w: it was started for another kind", warm.ID, spec.ID, ErrUnsupported)
+		return fmt.Errorf(
+			"take warm sandbox %s for %s: %w: it was started for another kind",
+			warm.ID,
+			spec.ID,
+			ErrUnsupported,
+		)
 	}
 	return nil
 }
