@@ -188,8 +188,10 @@ func progress(s *run.State, e *run.ProgressReported) string {
 		switch {
 		case st.Outcome == "":
 			parts = append(parts, name+" started")
-		case st.Outcome == domain.OutcomeFailure:
+		case st.Outcome == domain.OutcomeFailure && st.ExitCode != 0:
 			parts = append(parts, fmt.Sprintf("%s failed with exit code %d", name, st.ExitCode))
+		case st.Outcome == domain.OutcomeFailure: // its program did not fail, or was never started
+			parts = append(parts, name+" failed")
 		default:
 			parts = append(parts, fmt.Sprintf("%s %s", name, st.Outcome))
 		}

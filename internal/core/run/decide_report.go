@@ -170,7 +170,10 @@ func (d *draft) reasonOf(
 	case class == domain.FailureRunnerLost:
 		r.Code = ReasonRunnerLost
 	case class == domain.FailureUserCode:
-		if i := slices.IndexFunc(steps, func(s Step) bool { return s.Conclusion == domain.OutcomeFailure }); i >= 0 {
+		i := slices.IndexFunc(steps, func(s Step) bool { return s.Conclusion == domain.OutcomeFailure })
+		// A step can fail though its program did not, by a command file for instance: then
+		// only the worker's message says why.
+		if i >= 0 && (steps[i].ExitCode != 0 || message == "") {
 			r.Code, r.Step, r.ExitCode = ReasonStepFailed, steps[i].Index+1, steps[i].ExitCode
 		}
 	}

@@ -107,6 +107,9 @@ func (s *State) sentence(r Reason) string {
 		return "It ran longer than its timeout allows" + messageSuffix(r)
 	case ReasonStepFailed:
 		// The worker's own message says the same again, so it stays with the attempt.
+		if r.ExitCode == 0 { // then what it says matters, and no code does
+			return fmt.Sprintf("Step %d failed", r.Step) + attemptSuffix(r) + messageSuffix(r)
+		}
 		return fmt.Sprintf("Step %d failed with exit code %d", r.Step, r.ExitCode) + attemptSuffix(r)
 	case ReasonFailed:
 		return "It failed" + attemptSuffix(r) + messageSuffix(r)
