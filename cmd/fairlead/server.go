@@ -22,6 +22,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/httpapi"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/scm/git"
@@ -36,7 +37,6 @@ const (
 	homePartition = domain.PartitionID("main-0")
 	defaultPool   = domain.PoolID("default")
 
-	leaseDefault   = 45 * time.Second
 	pollDefault    = 45 * time.Second
 	branchesPolled = 30 * time.Second
 	graceDefault   = 10 * time.Second
@@ -238,7 +238,30 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 		return err
 	}
 	defer stop()
+	if err := s.debug(ctx); err != nil {
+		return err
+	}
 	return s.listen(ctx, listener, handler)
+}
+
+// debug serves profiles and metrics on an address of their own. It is never anything but
+// loopback: profiles tell what is in memory.
+func (s *server) debug(ctx context.Context) error {
+	if s.o.Pprof == "" {
+		return nil
+	}
+	if err := credential.CheckListen(s.o.Pprof, false); err != nil {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.o.Pprof)
+	if err != nil {
+		return fmt.Errorf("listen on %s for profiles: %w", s.o.Pprof, err)
+	}
+	web := &http.Server{Handler: httpapi.DebugHandler(s.metrics.Handler()), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = web.Serve(l) }() // ends with Close
+	s.closing(func() { _ = web.Close() })
+	s.log.Info("profiles are served", "address", "http://"+l.Addr().String()+"/debug/pprof/")
+	return nil
 }
 
 func withDefaults(o *cli.ServeOptions) {
@@ -247,7 +270,7 @@ func withDefaults(o *cli.ServeOptions) {
 			*v = d
 		}
 	}
-	def(&o.LeaseTTL, leaseDefault)
+	def(&o.LeaseTTL, cli.LeaseDefault)
 	def(&o.AbandonAfter, 2*o.LeaseTTL)
 	def(&o.PollEvery, branchesPolled)
 	def(&o.CancelGrace, graceDefault)
