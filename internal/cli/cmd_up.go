@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,8 +151,11 @@ func (o *ServeOptions) check() error {
 		return usagef("--capacity is negative")
 	case (o.TLSCert == "") != (o.TLSKey == ""):
 		return usagef("--tls-cert and --tls-key belong together: give both, or neither")
-	case o.AbandonAfter > 0 && o.LeaseTTL > o.AbandonAfter:
-		return usagef("--abandon-after is shorter than --lease-ttl: a job would be given up while its lease lasts")
+	case o.LeaseTTL > 0 && o.LeaseTTL < leaseMin:
+		return usagef("--lease-ttl is shorter than %s, in which no runner can renew", leaseMin)
+	case o.AbandonAfter > 0 && cmp.Or(o.LeaseTTL, LeaseDefault) > o.AbandonAfter:
+		return usagef("--abandon-after is shorter than --lease-ttl (%s): a job would be given up while its lease lasts",
+			cmp.Or(o.LeaseTTL, LeaseDefault))
 	}
 	return nil
 }

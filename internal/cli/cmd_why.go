@@ -63,7 +63,7 @@ func (a *app) explain(out *strings.Builder, e *fairleadv1.Explanation) {
 		out.WriteString("  What ends this:\n")
 		for _, ending := range e.GetEndings() {
 			fmt.Fprintf(out, "    %s: %s", clean(ending.GetKind()), clean(ending.GetText()))
-			if at := clock(ending.GetAt()); at != "" {
+			if at := clock(ending.GetAt()); at != "" && !strings.Contains(ending.GetText(), at) {
 				fmt.Fprintf(out, " (%s)", at)
 			}
 			out.WriteByte('\n')

@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// LeaseDefault is how long a lease lasts if nobody says otherwise.
+const LeaseDefault = 45 * time.Second
+
+// leaseMin is the shortest lease: a heartbeat every third of it must be possible.
+const leaseMin = 100 * time.Millisecond
+
 // ServeOptions are what `up` and `server` were asked for.
 type ServeOptions struct {
 	Data      string // folder of everything this server keeps
@@ -26,7 +32,7 @@ type ServeOptions struct {
 	LogForm  string // text or json
 	LogLevel string
 
-	LeaseTTL     time.Duration // how long a renewal lasts
+	LeaseTTL     time.Duration // how long a renewal lasts; 0: LeaseDefault
 	AbandonAfter time.Duration // after the last renewal the job must be gone; 0: twice LeaseTTL
 	PollEvery    time.Duration // between two looks at a polled repository's branches
 	CancelGrace  time.Duration // between asking a job to stop and killing it

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -117,7 +118,8 @@ func endings(s *run.State, w run.Wait) []*fairleadv1.Ending {
 		end := &fairleadv1.Ending{Kind: e.Kind, At: Stamp(e.At)}
 		switch e.Kind {
 		case run.EndsByTimer:
-			end.Text = "the timer at " + clock(e.At)
+			// With its day: a queue deadline is usually tomorrow's.
+			end.Text = "the timer at " + e.At.UTC().Format(time.DateTime) + " UTC"
 		case run.EndsByPerson:
 			end.Text = "a person: " + e.What
 		default:
