@@ -149,7 +149,8 @@ func (c *cause) resolveRef(ctx context.Context) error {
 func (c *cause) missing(err error, message string) error {
 	switch {
 	case errors.Is(err, scm.ErrUnreachable):
-		return reject(domain.CodeCommitNotFound, "commit", "%s The repository's address did not answer: try again.", message)
+		// What it has is not known, so message would claim too much.
+		return reject(domain.CodeCommitNotFound, "commit", "The repository's address did not answer: try again.")
 	case errors.Is(err, scm.ErrNotFound):
 		return reject(domain.CodeCommitNotFound, "commit", "%s", message)
 	case errors.Is(err, scm.ErrRefused):
@@ -174,7 +175,7 @@ func (c *cause) read(ctx context.Context) error {
 	source, repo, id := c.triggers.cfg.Source, mirrorOf(c.row), c.commit.ID
 	q := scm.Query{
 		Dirs: []string{workflow.FolderFairlead, workflow.FolderGitHub}, Suffixes: []string{".yml", ".yaml"},
-		FilesMax: filesMax, BytesMax: fileBytesMax, TotalMax: filesBytesMax,
+		FilesMax: filesMax, BytesMax: filesBytesMax, TotalMax: filesBytesMax,
 	}
 	commit, files, err := c.triggers.reads.read(ctx, source, repo, id, q)
 	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !c.request.Captured {

@@ -6,9 +6,9 @@ import "time"
 const (
 	// filesMax bounds the workflow files of a commit; over it the request is refused.
 	filesMax = 500
-	// fileBytesMax bounds one workflow file; over it the request is refused.
-	fileBytesMax = 1 << 20
-	// filesBytesMax bounds all workflow files of a commit; over it: refused.
+	// filesBytesMax bounds all workflow files of a commit; over it: refused. One file may take
+	// all of it: that it is over the bound on a workflow is the compiler's to say, of that file
+	// alone, so that it keeps no other workflow from running.
 	filesBytesMax = 16 << 20
 	// titleBytesMax bounds a run's title; longer ones are cut.
 	titleBytesMax = 256

@@ -73,7 +73,11 @@ func (t *Triggers) Push(ctx context.Context, p Push) (Pushed, error) {
 	if scm.ZeroCommit(p.After) {
 		return Pushed{Reasons: []string{p.Ref + " was deleted, which starts nothing"}}, nil
 	}
-	return t.start(ctx, row, p)
+	out, err := t.start(ctx, row, p)
+	if err != nil && tip == p.After { // what is really there, not what was only claimed
+		return t.settle(ctx, row, p, err)
+	}
+	return out, err
 }
 
 // observe records where refs are.
@@ -196,7 +200,7 @@ func (r reactor) React(ctx context.Context, row engine.Committed) error {
 				Request: engine.CommandID(reactorName, row.Stream, version, 0), Policy: t.cfg.Policy},
 		}
 		if _, err = t.start(ctx, listed, p); err != nil {
-			err = t.settle(ctx, listed, p, err)
+			_, err = t.settle(ctx, listed, p, err)
 		}
 		if err != nil {
 			return fmt.Errorf("start runs of %s at %s: %w", moved.Ref, moved.After, err)
@@ -207,23 +211,26 @@ func (r reactor) React(ctx context.Context, row engine.Committed) error {
 
 // settle keeps a reactor from trying for ever what can't succeed: a commit that is gone
 // or a file over a limit is the same the next time. Nobody waits for the answer, so it
-// becomes a run that says what was wrong.
-func (t *Triggers) settle(ctx context.Context, row store.RepositoryRow, p Push, err error) error {
+// becomes a run that says what was wrong. A hook hears of the same run, whoever was first.
+func (t *Triggers) settle(ctx context.Context, row store.RepositoryRow, p Push, err error) (Pushed, error) {
 	rejection, rejected := domain.AsRejection(err)
 	switch {
 	case !rejected || errors.Is(err, domain.ErrRetry):
-		return err
+		return Pushed{}, err
 	case rejection.Code == domain.CodeNotOwner || rejection.Code == domain.CodeStorageFull ||
 		rejection.Code == domain.CodeStreamQuarantined:
-		return err // somebody mends this, and then the same try succeeds
+		return Pushed{}, err // somebody mends this, and then the same try succeeds
 	}
 	c := &cause{triggers: t, row: row, push: &p, ref: p.Ref, commit: scm.Commit{ID: p.After},
 		tier: domain.TierTrusted, class: domain.ClassBatch, request: Request{
 			Tenant: row.Tenant, Repository: string(row.Repository), Event: workflow.EventPush, Ref: p.Ref, Commit: p.After,
 			Title: "Push to " + p.Ref, Cause: p.Cause,
 			Key: pushKey(row.Repository, p.Ref, p.After, workflow.FolderFairlead)}}
-	_, err = c.submit(ctx, scm.File{Path: workflow.FolderFairlead}, nil, []string{rejection.Message})
-	return err
+	accepted, err := c.submit(ctx, scm.File{Path: workflow.FolderFairlead}, nil, []string{rejection.Message})
+	if err != nil {
+		return Pushed{}, err
+	}
+	return Pushed{Runs: []Accepted{accepted}, Token: accepted.Token}, nil
 }
 
 // pusherOf is whom a move is put down to. A poll does not know.

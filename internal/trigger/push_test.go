@@ -111,7 +111,8 @@ func TestInvalidPushIsVisible(t *testing.T) {
 	repo.Write("a", "1").Commit("base")
 	row := w.add("app", repo)
 	p := w.poller()
-	for i, content := range []string{broken, "on: [push\n", "#" + strings.Repeat("x", fileBytesMax)} {
+	for i, content := range []string{broken, "on: [push\n", "#" + strings.Repeat("x", 1<<20),
+		"#" + strings.Repeat("x", filesBytesMax)} {
 		repo.Write(".fairlead/workflows/ci.yml", content).Commit("broken")
 		w.look(p, row)
 		until(t, "the invalid run is listed", func() bool { return len(w.runs()) == i+1 })
@@ -121,6 +122,11 @@ func TestInvalidPushIsVisible(t *testing.T) {
 		}
 		if request := w.state(got.Run).Request; len(request.Invalid) == 0 || len(w.frozen(got.Run).Source.Commit) != 40 {
 			t.Errorf("request: %+v", request)
+		}
+		pushed, err := w.Push(t.Context(), Push{Tenant: tenant, Repository: "app", Ref: "refs/heads/main", After: got.Commit,
+			Cause: person()})
+		if err != nil || len(pushed.Runs) != 1 || pushed.Runs[0].Run != got.Run {
+			t.Errorf("a hook hears of %+v, %v; the run is %s", pushed, err, got.Run)
 		}
 	}
 }

@@ -190,10 +190,27 @@ func TestNothingIsCreatedByARefusal(t *testing.T) {
 		t.Errorf("got %v", r)
 	}
 	w.refused(Request{Repository: "app", Workflow: "ci.yml"}, domain.CodeWorkflowInvalid)
-	repo.Write(".fairlead/workflows/ci.yml", "#"+strings.Repeat("x", fileBytesMax)).Commit("too large")
+	repo.Write(".fairlead/workflows/ci.yml", "#"+strings.Repeat("x", filesBytesMax)).Commit("too large")
 	w.refused(Request{Repository: "app"}, domain.CodeTooLarge)
 	if runs := w.runs(); len(runs) != 0 {
 		t.Errorf("runs: %+v", runs)
+	}
+}
+
+// TestLargeFileIsItsOwnProblem: a workflow file over the bound stops itself and no other.
+func TestLargeFileIsItsOwnProblem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	repo := scmtest.NewRepo(t)
+	repo.Write(".fairlead/workflows/ci.yml", onPush).
+		Write(".fairlead/workflows/large.yml", "#"+strings.Repeat("x", 1<<20)).Commit("one is too large")
+	w.add("app", repo)
+	if got := w.mustRun(Request{Repository: "app"}); got.Workflow != ".fairlead/workflows/ci.yml" {
+		t.Errorf("started %s", got.Workflow)
+	}
+	refusal := w.refused(Request{Repository: "app", Workflow: "large"}, domain.CodeWorkflowInvalid)
+	if len(refusal.Diagnostics) != 1 || refusal.Diagnostics[0].Code != "source_too_large" {
+		t.Errorf("diagnostics: %v", refusal.Diagnostics)
 	}
 }
 
