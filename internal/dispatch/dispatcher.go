@@ -124,6 +124,7 @@ func (d *Dispatcher) loop(ctx context.Context) {
 	keeper := time.NewTicker(every)
 	defer keeper.Stop()
 	last := time.Now()
+	_, seen := d.cfg.Clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -135,8 +136,9 @@ func (d *Dispatcher) loop(ctx context.Context) {
 			// that every runner fell silent: they get a fresh period.
 			stall := time.Since(last) > every+d.cfg.Timing.Lease/2
 			last = time.Now()
-			_, jumped := d.cfg.Clock.Now()
-			d.keep(ctx, stall || jumped)
+			_, jumps := d.cfg.Clock.Now()
+			d.keep(ctx, stall || jumps != seen)
+			seen = jumps
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Clock struct {
 	mono func() time.Duration
 	last time.Time     // the latest time given out
 	at   time.Duration // monotonic reading when last was given out
-	jump time.Time     // engine time of the latest jump
+	jump uint64        // jumps noticed so far
 }
 
 // NewClock reads the machine's clocks.
@@ -30,10 +30,11 @@ func newClock(wall func() time.Time, mono func() time.Duration) *Clock {
 	return &Clock{wall: wall, mono: mono, last: wall(), at: mono()}
 }
 
-// Now gives the engine's time in UTC with microseconds, and whether a jump of the wall
-// clock was noticed by this call. After a jump backwards time goes on by the monotonic
+// Now gives the engine's time in UTC with microseconds, and how many jumps of the wall
+// clock were noticed so far. The clock has many readers and only one of them meets a jump
+// first: whoever must act on one compares the number with the one that it saw before. After a jump backwards time goes on by the monotonic
 // clock until the wall clock has caught up, so no timer stalls.
-func (c *Clock) Now() (now time.Time, jumped bool) {
+func (c *Clock) Now() (now time.Time, jumps uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.wall(), c.mono()
@@ -41,7 +42,7 @@ func (c *Clock) Now() (now time.Time, jumped bool) {
 	now = wall
 	switch drift := wall.Sub(expected); {
 	case drift > JumpLimit:
-		jumped = true
+		c.jump++
 	case drift < -JumpLimit:
 		now = expected
 	}
@@ -49,8 +50,5 @@ func (c *Clock) Now() (now time.Time, jumped bool) {
 		now = c.last
 	}
 	c.last, c.at = now, mono
-	if jumped {
-		c.jump = now
-	}
-	return now.UTC().Truncate(time.Microsecond), jumped
+	return now.UTC().Truncate(time.Microsecond), c.jump
 }

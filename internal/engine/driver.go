@@ -25,6 +25,7 @@ type driver struct {
 	ended  chan struct{}
 	reads  chan struct{} // semaphore of lookups
 	tails  []*tail
+	jumps  uint64 // of the clock, that the owner knows of
 
 	mu       sync.Mutex
 	status   PartitionStatus
@@ -32,8 +33,9 @@ type driver struct {
 }
 
 func newDriver(e *Engine, o *owner) *driver {
+	_, jumps := e.cfg.Clock.Now()
 	return &driver{engine: e, owner: o, inbox: make(chan any, inboxSize),
-		ended: make(chan struct{}), reads: make(chan struct{}, lookupMax)}
+		ended: make(chan struct{}), reads: make(chan struct{}, lookupMax), jumps: jumps}
 }
 
 // start loads live streams and begins to work. Nothing is decided on a stream before it
@@ -94,8 +96,9 @@ func (d *driver) loop(ctx context.Context, heads []store.Head) {
 
 // work takes one input and everything else that waits already, then flushes once.
 func (d *driver) work(ctx context.Context, in any) {
-	now, jumped := d.engine.cfg.Clock.Now()
-	if jumped {
+	now, jumps := d.engine.cfg.Clock.Now()
+	if jumps != d.jumps {
+		d.jumps = jumps
 		d.carry(ctx, d.owner.step(inJump{d.engine.cfg.Hold}, now))
 	}
 	d.take(ctx, in, now)

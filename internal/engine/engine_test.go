@@ -533,21 +533,24 @@ func TestATokenPresentedAtOnceIsNeverAheadOfItsServer(t *testing.T) {
 func TestTheClockNeverGoesBackAndNoticesJumps(t *testing.T) {
 	wall, mono := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Duration(0)
 	c := newClock(func() time.Time { return wall }, func() time.Duration { return mono })
-	step := func(w, m time.Duration) (time.Time, bool) {
+	step := func(w, m time.Duration) (time.Time, uint64) {
 		wall, mono = wall.Add(w), mono+m
 		return c.Now()
 	}
 	first, _ := c.Now()
-	if at, jumped := step(time.Second, time.Second); jumped || at.Sub(first) != time.Second {
-		t.Fatalf("ordinary second: %v %t", at, jumped)
+	if at, jumped := step(time.Second, time.Second); jumped != 0 || at.Sub(first) != time.Second {
+		t.Fatalf("ordinary second: %v %d", at, jumped)
 	}
-	if at, jumped := step(-5*time.Minute, time.Second); jumped || at.Sub(first) != 2*time.Second {
-		t.Fatalf("jump back: %v %t", at.Sub(first), jumped)
+	if at, jumped := step(-5*time.Minute, time.Second); jumped != 0 || at.Sub(first) != 2*time.Second {
+		t.Fatalf("jump back: %v %d", at.Sub(first), jumped)
 	}
 	if at, _ := step(time.Second, time.Second); at.Sub(first) != 3*time.Second {
 		t.Fatalf("time must go on after a jump back: %v", at.Sub(first))
 	}
-	if at, jumped := step(time.Hour, time.Second); !jumped || at != wall {
-		t.Fatalf("jump forward: %v %t", at, jumped)
+	if at, jumped := step(time.Hour, time.Second); jumped != 1 || at != wall {
+		t.Fatalf("jump forward: %v %d", at, jumped)
+	}
+	if _, jumped := step(time.Second, time.Second); jumped != 1 {
+		t.Fatalf("the second reader after a jump is told of %d jumps", jumped)
 	}
 }
