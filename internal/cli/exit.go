@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/api/client"
@@ -71,12 +72,14 @@ type verdict struct {
 // error is about the command line.
 func judge(ctx context.Context, err error, started bool) verdict {
 	var (
-		usage *usageError
-		no    *refusal
+		usage  *usageError
+		no     *refusal
+		socket *net.OpError
 	)
 	text := err.Error()
 	switch {
-	case errors.As(err, &usage) || !started:
+	case errors.As(err, &usage) || !started,
+		errors.As(err, &socket) && socket.Op == "listen": // an address of ours, not a server that is away
 		return verdict{ExitUsage, "", &fairleadv1.ErrorInfo{Code: codeUsage, Message: text}}
 	case errors.As(err, &no):
 		return verdict{ExitRefused, "refused", &fairleadv1.ErrorInfo{Code: no.code, Message: text, Choices: no.choices}}
