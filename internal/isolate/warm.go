@@ -19,8 +19,9 @@ type Warmer interface {
 // folders either do not exist yet or can't be reached by what runs in other sandboxes.
 type Warm interface {
 	// Take turns it into what Prepare(spec) makes, and uses it up. The spec must be Alike
-	// the one it was started with, and name it in Warm. After an error nothing of it is
-	// left but what Cleanup removes, and Prepare with the same spec is the way out.
+	// the one it was started with, and name it in Warm. The folder it was started with is
+	// not needed any more; whether it is still there depends on the driver. After an error
+	// the warm one is gone, and Prepare with a spec that names none is the way out.
 	Take(ctx context.Context, spec Spec) (Sandbox, error)
 	// Gone is closed when it has ended by itself.
 	Gone() <-chan struct{}

@@ -412,8 +412,13 @@ func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(data, unix.MNT_DETACH) })
 	p := newPeer(t)
 	startRunner(t, p, data, isolate.Process)
-	a := p.start(p.order(plan.Step{Script: "echo begin; dd if=/dev/zero of=fill bs=64k 2>/dev/null || :; " +
-		"seq 1 1000000; sleep 300"}))
+	flag := filepath.Join(t.TempDir(), "go")
+	a := p.start(p.order(plan.Step{Script: "echo begin; until [ -e " + flag + " ]; do sleep 0.02; done; " +
+		"dd if=/dev/zero of=fill bs=64k 2>/dev/null || :; seq 1 1000000; sleep 300"}))
+	p.logged(a, "begin\n")
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r := p.result(a)
 	wantResult(t, p, r, domain.OutcomeFailure, domain.FailurePlatform)
 	if !strings.Contains(r.GetMessage(), "disk is full") || !strings.HasPrefix(p.log(a), "begin\n") {

@@ -187,6 +187,30 @@ func (c *Client) Start(ctx context.Context, cmd isolate.Command) (isolate.Runnin
 	return run, nil
 }
 
+// Rehearse has the init start a shell that does nothing. What a first command costs more
+// than a second is paid for ahead, and that commands can be started is known.
+func (c *Client) Rehearse(ctx context.Context) error {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("rehearse: %w", err)
+	}
+	defer func() { _ = null.Close() }()
+	run, err := c.Start(ctx, isolate.Command{
+		Args: []string{"sh", "-c", ":"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Stdout: null, Stderr: null,
+	})
+	if err != nil {
+		return fmt.Errorf("rehearse: %w", err)
+	}
+	exit, err := run.Wait()
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("a shell that does nothing ended with %s", exit)
+	}
+	if err != nil {
+		return fmt.Errorf("rehearse: %w", err)
+	}
+	return c.KillAll(ctx)
+}
+
 // Name gives the init of a warm sandbox the ID of its attempt. It comes before the first
 // Start.
 func (c *Client) Name(ctx context.Context, id string) error {

@@ -2,6 +2,7 @@ package inside
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -18,33 +19,58 @@ type process struct {
 	zombie               bool
 }
 
+// listed is a process as the folder /proc lists it.
+type listed struct {
+	pid   int
+	inode uint64
+}
+
+// list reads the folder /proc. Kernels make a new inode for every process, so together
+// with the number it tells a process from a later one with the same number.
+func list() []listed {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var all []listed
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil || n <= 0 {
+			return all
+		}
+		// A linux_dirent64: inode, offset, length of the record, type, name.
+		const lengthAt, nameAt = 16, 19
+		for rest := buf[:n]; len(rest) > nameAt; {
+			length := int(binary.NativeEndian.Uint16(rest[lengthAt:]))
+			if length < nameAt || length > len(rest) {
+				break
+			}
+			name, _, _ := bytes.Cut(rest[nameAt:length], []byte{0})
+			if pid, err := strconv.Atoi(string(name)); err == nil {
+				all = append(all, listed{pid, binary.NativeEndian.Uint64(rest)})
+			}
+			rest = rest[length:]
+		}
+	}
+}
+
 // processes lists what /proc shows. A process that ends while the list is read is
 // simply not in it.
 func processes() []process {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	list := make([]process, 0, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
+	var all []process
+	buf := make([]byte, 4096)
+	for _, one := range list() {
+		text, err := readInto(buf, "/proc/"+strconv.Itoa(one.pid)+"/stat")
 		if err != nil {
 			continue
 		}
-		text, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue
-		}
-		if p, ok := parseStat(pid, text); ok {
-			list = append(list, p)
+		if p, ok := parseStat(one.pid, text); ok {
+			all = append(all, p)
 		}
 	}
-	return list
+	return all
 }
 
 // parseStat reads "pid (name) state parent group session …". The name may hold
@@ -101,33 +127,40 @@ func closure(list []process, first func(process) bool, root int) []int {
 	return pids
 }
 
+// Census is who was there at a moment.
+type Census map[listed]bool
+
+// TakeCensus notes who is there now.
+func TakeCensus() Census {
+	c := make(Census)
+	for _, one := range list() {
+		c[one] = true
+	}
+	return c
+}
+
 // Marked lists the processes whose environment, as they were started, holds the entry.
 // It finds what has lost its parent and left its session, unless it cleared its
 // environment as well. A zombie has no environment any more.
-func Marked(entry string) []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
+func Marked(entry string) []int { return Census(nil).Marked(entry) }
+
+// Marked is the same for those who were not there when the census was taken: as good,
+// unless a process that had been there executed another program with the entry, and a
+// lot faster on a machine with many.
+func (c Census) Marked(entry string) []int {
 	var pids []int
 	buf := make([]byte, 64<<10)
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
+	for _, one := range list() {
+		if c[one] {
+			continue
+		}
+		env, err := readInto(buf, "/proc/"+strconv.Itoa(one.pid)+"/environ")
 		if err != nil {
 			continue
 		}
-		env, err := readInto(buf, "/proc/"+name+"/environ")
-		if err != nil {
-			continue
-		}
-		for one := range bytes.SplitSeq(env, []byte{0}) {
-			if string(one) == entry {
-				pids = append(pids, pid)
+		for e := range bytes.SplitSeq(env, []byte{0}) {
+			if string(e) == entry {
+				pids = append(pids, one.pid)
 				break
 			}
 		}

@@ -89,6 +89,9 @@ func (d *Driver) Warm(ctx context.Context, spec isolate.Spec) (isolate.Warm, err
 		return nil, fmt.Errorf("warm sandbox %s: it is a %T", spec.ID, box)
 	}
 	s.spec.Choice = spec.Choice
+	if err := s.client.Rehearse(ctx); err != nil {
+		return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
+	}
 	return &warm{s}, nil
 }
 

@@ -95,12 +95,12 @@ func (*Driver) Cleanup(ctx context.Context, spec isolate.Spec) error {
 		}
 		g.remove(ctx)
 	}
-	if err := killMarked(ctx, spec.ID); err != nil {
+	if err := killMarked(ctx, nil, spec.ID); err != nil {
 		return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
 	}
 	if spec.Warm != "" {
 		// The init may have died, or been stopped, before it took its name.
-		if err := killMarked(ctx, spec.Warm); err != nil {
+		if err := killMarked(ctx, nil, spec.Warm); err != nil {
 			return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
 		}
 	}
@@ -108,12 +108,12 @@ func (*Driver) Cleanup(ctx context.Context, spec isolate.Spec) error {
 }
 
 // killMarked ends what carries the sandbox's marker, and descendants of that, until a
-// look finds none.
-func killMarked(ctx context.Context, id string) error {
+// look finds none. It leaves out those whom the census knows.
+func killMarked(ctx context.Context, before inside.Census, id string) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
-		roots := inside.Marked(isolate.Marker + "=" + id)
+		roots := before.Marked(isolate.Marker + "=" + id)
 		if len(roots) == 0 {
 			return nil
 		}

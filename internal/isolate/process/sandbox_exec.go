@@ -19,13 +19,14 @@ import (
 type sandbox struct {
 	spec   isolate.Spec
 	client *inside.Client
-	group  *group        // nil where none can be made
+	group  *group // nil where none can be made
 	init   *os.Process
+	before inside.Census // who was there before the init
 	ended  chan struct{} // closed when the init was reaped
 
 	// mu makes KillAll and Destroy safe to repeat from anywhere.
 	mu     sync.Mutex
-	killed bool // nothing is left, and without an init nothing can come
+	killed bool // the init has ended, and no process that came after it carries the marker
 }
 
 func (d *Driver) prepare(ctx context.Context, spec isolate.Spec) (_ *sandbox, err error) {
@@ -48,10 +49,11 @@ func (d *Driver) prepare(ctx context.Context, spec isolate.Spec) (_ *sandbox, er
 // makeFolders makes what steps find.
 func (s *sandbox) makeFolders() error {
 	paths := s.Outside()
-	for _, dir := range []string{
-		s.spec.Dir, paths.Workspace, paths.Temp, paths.Home, paths.Files, paths.Source, paths.Tools,
-	} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.spec.Dir, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{paths.Workspace, paths.Temp, paths.Home, paths.Files, paths.Source, paths.Tools} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
 	}
@@ -63,6 +65,7 @@ func (s *sandbox) start(ctx context.Context, hidden bool) error {
 	if s.spec.Network != "" && s.spec.Network != "pool" {
 		return fmt.Errorf("%w: network %q", isolate.ErrUnsupported, s.spec.Network)
 	}
+	s.before = inside.TakeCensus()
 	g, grouped := newGroup(s.spec.ID)
 	if grouped {
 		s.group = g
@@ -116,33 +119,30 @@ func (d *Driver) Warm(ctx context.Context, spec isolate.Spec) (_ isolate.Warm, e
 	if err := s.start(ctx, true); err != nil {
 		return nil, err
 	}
+	if err := s.client.Rehearse(ctx); err != nil {
+		return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
+	}
 	return &warm{s}, nil
 }
 
 // warm implements isolate.Warm.
 type warm struct{ s *sandbox }
 
-// Take implements isolate.Warm.
+// Take implements isolate.Warm. While the init takes its name, the folders are made.
 func (w *warm) Take(ctx context.Context, spec isolate.Spec) (isolate.Sandbox, error) {
 	s, own := w.s, w.s.spec
 	err := isolate.CheckTake(own, spec)
 	if err == nil {
+		named := make(chan error, 1)
+		go func() { named <- s.client.Name(ctx, spec.ID) }()
 		s.spec = spec
-		err = s.makeFolders()
-	}
-	if err == nil {
-		err = s.keepHandle()
-	}
-	if err == nil {
-		err = s.client.Name(ctx, spec.ID)
-	}
-	if err == nil {
-		err = isolate.Erase(own.Dir)
+		if err = s.makeFolders(); err == nil {
+			err = s.keepHandle()
+		}
+		err = errors.Join(err, <-named)
 	}
 	if err != nil {
-		err = errors.Join(err, s.Destroy(context.WithoutCancel(ctx)))
-		s.spec = own
-		return nil, errors.Join(err, w.Discard(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, s.Destroy(context.WithoutCancel(ctx)), isolate.Erase(own.Dir))
 	}
 	return s, nil
 }
@@ -221,8 +221,8 @@ func (s *sandbox) KillAll(ctx context.Context) error {
 	if s.killed {
 		return nil
 	}
+	defer s.client.Close()
 	asked := s.client.KillAll(ctx)
-	s.client.Close()
 	if s.group != nil {
 		if err := s.group.kill(ctx); err != nil {
 			return fmt.Errorf("kill sandbox %s: %w", s.spec.ID, err)
@@ -232,13 +232,15 @@ func (s *sandbox) KillAll(ctx context.Context) error {
 	if asked == nil {
 		// It has nobody left to bury, and it may have been stopped by one of them.
 		_ = s.init.Kill()
+	} else {
+		s.client.Close() // it tries once more
 	}
 	select {
 	case <-s.ended:
 	case <-ctx.Done():
 		return fmt.Errorf("kill sandbox %s: its init: %w", s.spec.ID, context.Cause(ctx))
 	}
-	if err := errors.Join(asked, killMarked(ctx, s.spec.ID)); err != nil {
+	if err := errors.Join(asked, killMarked(ctx, s.before, s.spec.ID)); err != nil {
 		return err
 	}
 	s.killed = true
@@ -252,6 +254,11 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Once more among all: somebody who was there before may have begun to run what the
+	// job gave it. That is no reason for the result to wait.
+	if err := killMarked(ctx, nil, s.spec.ID); err != nil {
+		return fmt.Errorf("destroy sandbox %s: %w", s.spec.ID, err)
+	}
 	if s.group != nil {
 		s.group.remove(ctx)
 	}

@@ -125,14 +125,20 @@ func readCommandFile(root *os.Root, name string) (string, error) {
 // writeFile makes a file in a folder that the job can change, without following what it
 // may have put there.
 func writeFile(root *os.Root, name string, text []byte, mode os.FileMode) error {
-	if err := root.RemoveAll(name); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL | unix.O_NOFOLLOW
+	f, err := root.OpenFile(name, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if err := root.RemoveAll(name); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		f, err = root.OpenFile(name, flags, 0o600)
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	_, err = f.Write(text)
+	if len(text) > 0 {
+		_, err = f.Write(text)
+	}
 	// The mode is set on the open file: umask does not apply, and no name is looked up.
 	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

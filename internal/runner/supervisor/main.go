@@ -42,6 +42,7 @@ type supervisor struct {
 	driver isolate.Driver
 	warm   *nest // nil if it was started for this order
 	spool  *spool.Writer
+	opened chan struct{} // closed when spool is there
 	alarm  *alarm
 	stops  chan job.Stop
 	cancel context.CancelCauseFunc
@@ -139,6 +140,7 @@ func driverOf(name string, drivers []isolate.Driver) (isolate.Driver, error) {
 func begin(order Order, warm *nest, drivers []isolate.Driver) (*supervisor, error) {
 	s := &supervisor{
 		order: order, folder: Folder(order.Folder), warm: warm, stops: make(chan job.Stop, 4),
+		opened:    make(chan struct{}),
 		abandonAt: order.AbandonAt, runners: make(map[net.Conn]chan struct{}),
 	}
 	var err error
@@ -163,16 +165,30 @@ func begin(order Order, warm *nest, drivers []isolate.Driver) (*supervisor, erro
 	if s.alarm, err = newAlarm(); err != nil {
 		return nil, err
 	}
-	if err := s.setAlarm(order.AbandonAt); err != nil {
-		return nil, err
+	return s, s.setAlarm(order.AbandonAt)
+}
+
+// openSpool opens the spool. It is done while the sandbox is prepared.
+func (s *supervisor) openSpool() error {
+	w, err := spool.Open(s.folder.Spool(), spool.Options{UnackedBytesMax: s.order.SpoolBytesMax})
+	if err == nil {
+		s.spool = w
+		close(s.opened)
 	}
-	s.spool, err = spool.Open(s.folder.Spool(), spool.Options{UnackedBytesMax: order.SpoolBytesMax})
-	return s, err
+	return err
 }
 
 // run prepares the sandbox, runs the job and reports.
 func (s *supervisor) run(ctx context.Context) error {
+	opening := make(chan error, 1)
+	go func() { opening <- s.openSpool() }()
 	box, err := s.prepare(ctx)
+	if fault := <-opening; fault != nil {
+		if err == nil {
+			err = s.destroy(box)
+		}
+		return errors.Join(fault, err) // without a spool, this is said by whoever buries us
+	}
 	if err != nil {
 		return s.report(s.unprepared(ctx, err))
 	}
@@ -183,13 +199,17 @@ func (s *supervisor) run(ctx context.Context) error {
 	// Nothing of the job is alive. Erasing what it stored is this machine's own affair:
 	// the slot waits for it, the result does not.
 	reported := s.report(result)
-	destroying, cancel := context.WithTimeout(context.Background(), destroyPatience)
-	defer cancel()
-	err = errors.Join(reported, box.Destroy(destroying))
+	err = errors.Join(reported, s.destroy(box))
 	if s.warm != nil {
 		<-s.warm.erased
 	}
 	return err
+}
+
+func (s *supervisor) destroy(box isolate.Sandbox) error {
+	ctx, cancel := context.WithTimeout(context.Background(), destroyPatience)
+	defer cancel()
+	return box.Destroy(ctx)
 }
 
 // prepare takes the sandbox that waits, or makes one.
@@ -324,7 +344,11 @@ func (s *supervisor) obey(c control) {
 	case opExtend:
 		s.extend(c.AbandonAt)
 	case opAck:
-		s.spool.Acknowledge(c.Chunks, c.Progress)
+		select {
+		case <-s.opened:
+			s.spool.Acknowledge(c.Chunks, c.Progress)
+		default: // of what was never said
+		}
 	case opCancel:
 		select {
 		case s.stops <- job.Stop{Reason: c.Reason, Grace: time.Duration(c.GraceMS) * time.Millisecond}:

@@ -42,8 +42,13 @@ func settle(b Blank, drivers []isolate.Driver) (*nest, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), warmPatience)
 	defer cancel()
-	n.box, err = warmer.Warm(ctx, b.Sandbox)
-	return n, err
+	if n.box, err = warmer.Warm(ctx, b.Sandbox); err != nil {
+		return nil, err
+	}
+	if err := rehearse(Folder(n.folder.at(rehearsed))); err != nil {
+		return nil, errors.Join(err, n.leave())
+	}
+	return n, nil
 }
 
 // wait returns the order, or nil when there will be none: the runner is gone, the
