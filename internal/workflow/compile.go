@@ -54,9 +54,12 @@ func (c *compiler) event() {
 	if c.in.Event == "" || c.file.On == nil || c.triggers.Declares(c.in.Event) {
 		return
 	}
+	hint := "add it under on"
+	if len(c.triggers.Events) > 0 {
+		hint += ", or start the workflow by one of its events: " + strings.Join(c.triggers.Events, ", ")
+	}
 	c.reports.Add(syntax.CodeEventNotDeclared, c.onRange(),
-		fmt.Sprintf("the workflow does not declare the event %s", syntax.Quote(c.in.Event)),
-		"add it under on, or start the workflow by one of its events: "+strings.Join(c.triggers.Events, ", "))
+		fmt.Sprintf("the workflow does not declare the event %s", syntax.Quote(c.in.Event)), hint)
 }
 
 // jobs compiles every job and then connects them.
