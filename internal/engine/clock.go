@@ -32,8 +32,9 @@ func newClock(wall func() time.Time, mono func() time.Duration) *Clock {
 
 // Now gives the engine's time in UTC with microseconds, and how many jumps of the wall
 // clock were noticed so far. The clock has many readers and only one of them meets a jump
-// first: whoever must act on one compares the number with the one that it saw before. After a jump backwards time goes on by the monotonic
-// clock until the wall clock has caught up, so no timer stalls.
+// first: whoever must act on one compares the number with the one that it saw before.
+// After a jump backwards time goes on by the monotonic clock until the wall clock has
+// caught up, so no timer stalls.
 func (c *Clock) Now() (now time.Time, jumps uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
