@@ -213,7 +213,7 @@ func ownerName() string {
 func serve(ctx context.Context, o cli.ServeOptions) error {
 	withDefaults(&o)
 	if err := credential.CheckListen(o.Listen, o.TLSCert != ""); err != nil {
-		return err
+		return cli.Misuse(err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *server) debug(ctx context.Context) error {
 		return nil
 	}
 	if err := credential.CheckListen(s.o.Pprof, false); err != nil {
-		return fmt.Errorf("serve profiles: %w", err)
+		return cli.Misuse(fmt.Errorf("serve profiles: %w", err))
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.o.Pprof)
 	if err != nil {

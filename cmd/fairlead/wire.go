@@ -173,8 +173,14 @@ func (s *server) authorizeGit(ctx context.Context, _ *http.Request, target git.T
 	)
 }
 
+// readyWithin is how long the store may take to answer before the server counts as not
+// ready: whoever probes has a limit too, and silence tells nothing.
+const readyWithin = 2 * time.Second
+
 // ready says why no work can be taken now.
 func (s *server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
 	if err := s.store.Ping(ctx); err != nil {
 		return err
 	}

@@ -56,7 +56,12 @@ to come back to it or cancel it.`,
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "show only the lines of logs, and the result")
 	flags.BoolVar(&o.lines, "lines", false, "with --json: print the lines of logs as well")
 	command.MarkFlagsMutuallyExclusive("committed", "ref")
-	command.RunE = a.do(func(ctx context.Context, _ []string) error { return a.runRun(ctx, o) })
+	command.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if o.key == "" && flags.Changed("idempotency-key") {
+			return usagef("--idempotency-key is empty: a script whose variable is not set would start a run each time")
+		}
+		return a.runRun(ctx, o)
+	})
 	a.complete(command, "repository", a.completeRepositories)
 	fixed(command, "event", "push", "workflow_dispatch")
 	return command

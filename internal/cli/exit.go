@@ -29,6 +29,14 @@ type usageError struct{ text string }
 // Error implements error.
 func (e *usageError) Error() string { return e.text }
 
+// Misuse marks an error of Serve as a setting that makes no sense: exit code 2.
+func Misuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err.Error()}
+}
+
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // refusal is a no that this program says by itself, in the form in which the server says

@@ -49,7 +49,7 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 		}
 		highest[att] = max(highest[att], c.GetSequence())
 		chunks = append(chunks, logs.Chunk{Tenant: p.tenant, Attempt: att, Epoch: c.GetEpoch(), Sequence: c.GetSequence(),
-			Step: c.GetStep(), Stream: uint8(c.GetStream()), At: time.UnixMicro(c.GetAtUs()).UTC(), Data: c.GetData(),
+			Step: c.GetStep(), Stream: stream(c.GetStream()), At: time.UnixMicro(c.GetAtUs()).UTC(), Data: c.GetData(),
 			Checksum: c.GetChecksum(), Mark: c.GetMark(), Dropped: c.GetDroppedBytes()})
 	}
 	if len(chunks) == 0 {
@@ -70,6 +70,14 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 			d.cfg.Log.Warn("log chunks dropped", "attempt", a.Attempt, "error", a.Refused)
 		}
 	}
+}
+
+// stream never lets a number wrap into a valid one; 0 is refused by the gateway.
+func stream(n uint32) uint8 {
+	if n > uint32(logs.StreamRunner) {
+		return 0
+	}
+	return uint8(n)
 }
 
 // permit says whether an attempt's chunks may be taken.

@@ -46,6 +46,11 @@ func (a *acks) fail(att domain.AttemptID, epoch uint64, err error) {
 	case domain.CodeNotOwner, domain.CodeStorageFull, domain.CodeStreamQuarantined, domain.CodeHistoryLost:
 		return
 	}
+	if r.Code == domain.CodeAttemptNotFound || r.Code == domain.CodeNotFound {
+		// A runner is told the same of an attempt that is not there and of one that is not
+		// its own.
+		r = domain.Reject(domain.CodeLeaseEpochStale, "The lease is not the current one.")
+	}
 	a.refuse(att, epoch, r)
 }
 

@@ -335,8 +335,8 @@ func (d *Dispatcher) verdict(
 	att domain.AttemptID,
 	epoch uint64,
 ) *runnerv1.RenewalReply {
-	dead := func(c domain.Code) *runnerv1.RenewalReply {
-		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(c)}
+	dead := func(domain.Code) *runnerv1.RenewalReply { // in the same words whatever the reason is
+		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(domain.CodeLeaseEpochStale)}
 	}
 	at, err := d.find(ctx, who, att)
 	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
