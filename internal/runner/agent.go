@@ -33,6 +33,11 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer func() { _ = guard.Close() }()
+	program, keep := lighter()
+	if keep != nil {
+		defer func() { _ = keep.Close() }()
+	}
+	c.program = program
 	id, err := loadIdentity(&c)
 	if err != nil {
 		return err
