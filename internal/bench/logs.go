@@ -42,7 +42,6 @@ type printed struct {
 	run     string
 	bytes   int64
 	acks    *times // of one exchange: sent, synced, acknowledged
-	seal    time.Duration
 	err     error
 }
 
