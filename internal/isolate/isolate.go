@@ -6,8 +6,8 @@
 // its own. It knows nothing of steps, leases or logs either; those are the runner's.
 //
 // Invariants: a sandbox is prepared once per attempt and never used by another; after
-// KillAll no process of it exists, whatever it did to hide; after Destroy nothing of its
-// storage exists; both can be repeated; Cleanup does the same for a sandbox whose
+// KillAll no process of a command exists, whatever it did to hide; after Destroy nothing
+// of the sandbox itself and its storage exists; both can be repeated; Cleanup does the same for a sandbox whose
 // owner has died, from its Spec alone.
 //
 // Read next: inside/doc.go, process/driver.go, oci/driver.go, isolatetest/suite.go
@@ -115,7 +115,9 @@ type Sandbox interface {
 	Start(ctx context.Context, c Command) (Running, error)
 	// Gone is closed when the sandbox has ended.
 	Gone() <-chan struct{}
-	// KillAll ends every process of the sandbox and returns when none is left.
+	// KillAll ends every process that commands started and returns when none is left. The
+	// sandbox's own may still be on their way out, but run nothing any more: they were
+	// killed, and Destroy waits for them.
 	KillAll(ctx context.Context) error
 	// Destroy is KillAll and then erases everything the sandbox stored.
 	Destroy(ctx context.Context) error

@@ -58,9 +58,22 @@ func testConfig(server, data, isolation string, ready func(Ready)) Config {
 // startRunner runs a runner in this process until the test ends or stop is called.
 func startRunner(t testing.TB, p *peer, data, isolation string) (stop func()) {
 	t.Helper()
+	return startWith(t, testConfig(p.url(), data, isolation, nil))
+}
+
+// startCold runs one that starts nothing ahead.
+func startCold(t testing.TB, p *peer, data, isolation string) {
+	t.Helper()
+	c := testConfig(p.url(), data, isolation, nil)
+	c.Cold = true
+	startWith(t, c)
+}
+
+func startWith(t testing.TB, c Config) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
-	c := testConfig(p.url(), data, isolation, func(Ready) { close(ready) })
+	c.Ready = func(Ready) { close(ready) }
 	go func() { done <- Run(ctx, c) }()
 	select {
 	case <-ready:

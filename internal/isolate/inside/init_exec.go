@@ -57,9 +57,9 @@ func serve() error {
 		}
 	}
 	standBack()
-	if len(os.Args) > 2 && os.Args[2] == Hidden {
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return fmt.Errorf("hide from other processes: %w", err)
+	if len(os.Args) > 2 {
+		if err := show(false); err != nil {
+			return err
 		}
 	}
 	// Caught and dropped rather than ignored: what is ignored stays ignored in commands.
@@ -145,13 +145,31 @@ func (s *server) start(req request, files []*os.File) {
 	}
 }
 
-// takeName ends the hiding, since whoever cleans up looks for the marker, and puts the
-// name where that is looked for.
+// takeName puts the name where whoever cleans up looks for it. Nothing of a job runs yet.
 func takeName(id string) error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("show to other processes: %w", err)
+	if err := show(true); err != nil {
+		return err
 	}
-	return replaceMarker(id)
+	if err := replaceMarker(id); err != nil {
+		return err
+	}
+	if len(os.Args) > 2 && os.Args[2] == Apart {
+		return show(false)
+	}
+	return nil
+}
+
+// show lets other processes of the same user see this one's environment and memory, or
+// keeps them from it.
+func show(yes bool) error {
+	dumpable := uintptr(0)
+	if yes {
+		dumpable = 1
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide from other processes: %w", err)
+	}
+	return nil
 }
 
 func (s *server) reply(r reply) {

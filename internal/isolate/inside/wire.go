@@ -15,10 +15,15 @@ import (
 // Arg as first argument makes the program the init of a sandbox.
 const Arg = "__fairlead-inside"
 
-// Hidden as second argument keeps the init's memory from other processes of its user
-// until it has a name: it waits where jobs of others may run, and must not be theirs when
-// its own begins.
-const Hidden = "hidden"
+// Second arguments. They keep the init's memory from other processes of its user.
+const (
+	// Waiting: until the init has a name. It waits where jobs of others may run, and must
+	// not be theirs when its own begins.
+	Waiting = "waiting"
+	// Apart: always, but for the moment in which it takes a name. Its word is then good
+	// enough for there being nobody else in its pid namespace.
+	Apart = "apart"
+)
 
 // socketFD is where the init finds its end of the socket.
 const socketFD = 3

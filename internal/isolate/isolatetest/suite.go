@@ -299,7 +299,7 @@ func (s *suite) survivors(t *testing.T) {
 			if err := box.KillAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if left := inside.Marked(isolate.Marker + "=" + spec.ID); len(left) > 0 {
+			if left := others(spec.ID); len(left) > 0 {
 				t.Errorf("still there: %v", left)
 			}
 			if left := running("1" + tag[len(tag)-9:]); len(left) > 0 {
@@ -308,6 +308,12 @@ func (s *suite) survivors(t *testing.T) {
 			if _, err := box.Start(t.Context(), isolate.Command{Args: []string{"sh"}, Stdout: os.Stdout,
 				Stderr: os.Stderr}); !errors.Is(err, isolate.ErrGone) {
 				t.Errorf("starting after the end: %v", err)
+			}
+			if err := box.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if left := inside.Marked(isolate.Marker + "=" + spec.ID); len(left) > 0 {
+				t.Errorf("still there after its end: %v", left)
 			}
 		})
 	}

@@ -31,9 +31,14 @@ type sandbox struct {
 
 	// mu makes KillAll and Destroy safe to repeat from anywhere.
 	mu      sync.Mutex
-	killed  bool
+	emptied bool // nobody but the init was left, and it was killed
+	killed  bool // it has ended
 	removed bool
 }
+
+// answerPatience is how long the init may take to kill everything before it is killed
+// itself.
+const answerPatience = 5 * time.Second
 
 // find looks for a runtime in the runner's own PATH.
 func find(name string) (string, error) { return exec.LookPath(name) }
@@ -202,14 +207,37 @@ func (s *sandbox) Start(ctx context.Context, c isolate.Command) (isolate.Running
 // Gone implements isolate.Sandbox.
 func (s *sandbox) Gone() <-chan struct{} { return s.client.Gone() }
 
-// KillAll implements isolate.Sandbox. The end of the first process of a pid namespace
-// is reported only when every other process of it is gone, so one wait is enough.
+// KillAll implements isolate.Sandbox. The init is the first process of a pid namespace,
+// so what is left of the job is its child, and no job can speak for it. After its word
+// that there is none, it is killed; its mounts take the kernel a while, which is for
+// Destroy to wait for. Without its word, its end says the same.
 func (s *sandbox) KillAll(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kill(ctx)
+	if s.killed || s.emptied {
+		return nil
+	}
+	asking, cancel := context.WithTimeout(ctx, answerPatience)
+	err := s.client.KillAll(asking)
+	cancel()
+	select {
+	case <-s.client.Gone():
+		return s.kill(ctx) // it ended without a word
+	default:
+	}
+	if err != nil {
+		return s.kill(ctx)
+	}
+	if err := unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill sandbox %s: %w", s.spec.ID, err)
+	}
+	s.client.Close()
+	s.emptied = true
+	return nil
 }
 
+// kill ends the init and waits for that. The end of the first process of a pid namespace
+// is reported only when every other process of it is gone.
 func (s *sandbox) kill(ctx context.Context) error {
 	if s.killed {
 		return nil

@@ -230,7 +230,7 @@ func (l layout) config(spec isolate.Spec, self string) (*specs.Spec, error) {
 		Root:     &specs.Root{Path: l.at("rootfs")},
 		Mounts:   mounts,
 		Process: &specs.Process{
-			Args: []string{initPath, inside.Arg}, Cwd: "/",
+			Args: []string{initPath, inside.Arg, inside.Apart}, Cwd: "/",
 			Env:             []string{isolate.Marker + "=" + spec.ID, "GOMAXPROCS=2"},
 			User:            specs.User{UID: uid, GID: uid},
 			Capabilities:    &specs.LinuxCapabilities{},

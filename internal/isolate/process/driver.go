@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,12 +96,12 @@ func (*Driver) Cleanup(ctx context.Context, spec isolate.Spec) error {
 		}
 		g.remove(ctx)
 	}
-	if err := killMarked(ctx, nil, spec.ID); err != nil {
+	if err := killMarked(ctx, nil, spec.ID, 0); err != nil {
 		return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
 	}
 	if spec.Warm != "" {
 		// The init may have died, or been stopped, before it took its name.
-		if err := killMarked(ctx, nil, spec.Warm); err != nil {
+		if err := killMarked(ctx, nil, spec.Warm, 0); err != nil {
 			return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
 		}
 	}
@@ -108,12 +109,12 @@ func (*Driver) Cleanup(ctx context.Context, spec isolate.Spec) error {
 }
 
 // killMarked ends what carries the sandbox's marker, and descendants of that, until a
-// look finds none. It leaves out those whom the census knows.
-func killMarked(ctx context.Context, before inside.Census, id string) error {
+// look finds none. It leaves out those whom the census knows, and one that is dying.
+func killMarked(ctx context.Context, before inside.Census, id string, dying int) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
-		roots := before.Marked(isolate.Marker + "=" + id)
+		roots := slices.DeleteFunc(before.Marked(isolate.Marker+"="+id), func(pid int) bool { return pid == dying })
 		if len(roots) == 0 {
 			return nil
 		}

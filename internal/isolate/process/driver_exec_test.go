@@ -67,3 +67,7 @@ func TestConformance(t *testing.T) {
 		},
 	})
 }
+
+func TestWarmConformance(t *testing.T) {
+	isolatetest.RunWarm(t, isolatetest.Options{Driver: New(), Walls: false})
+}

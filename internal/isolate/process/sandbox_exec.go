@@ -26,7 +26,7 @@ type sandbox struct {
 
 	// mu makes KillAll and Destroy safe to repeat from anywhere.
 	mu     sync.Mutex
-	killed bool // the init has ended, and no process that came after it carries the marker
+	killed bool // no process that came after the init carries the marker, and it was killed
 }
 
 func (d *Driver) prepare(ctx context.Context, spec isolate.Spec) (_ *sandbox, err error) {
@@ -163,7 +163,7 @@ func (s *sandbox) launch(g *group, hidden bool) error {
 	cmd := exec.Command("/proc/self/exe", inside.Arg)
 	cmd.Args[0] = "fairlead-inside"
 	if hidden {
-		cmd.Args = append(cmd.Args, inside.Hidden)
+		cmd.Args = append(cmd.Args, inside.Waiting)
 	}
 	cmd.Env = []string{isolate.Marker + "=" + s.spec.ID, "GOMAXPROCS=2"}
 	cmd.Dir = "/"
@@ -234,17 +234,25 @@ func (s *sandbox) KillAll(ctx context.Context) error {
 		_ = s.init.Kill()
 	} else {
 		s.client.Close() // it tries once more
+		if err := s.wait(ctx); err != nil {
+			return errors.Join(asked, err)
+		}
 	}
-	select {
-	case <-s.ended:
-	case <-ctx.Done():
-		return fmt.Errorf("kill sandbox %s: its init: %w", s.spec.ID, context.Cause(ctx))
-	}
-	if err := errors.Join(asked, killMarked(ctx, s.before, s.spec.ID)); err != nil {
+	if err := errors.Join(asked, killMarked(ctx, s.before, s.spec.ID, s.init.Pid)); err != nil {
 		return err
 	}
 	s.killed = true
 	return nil
+}
+
+// wait waits until the init was reaped.
+func (s *sandbox) wait(ctx context.Context) error {
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("kill sandbox %s: its init: %w", s.spec.ID, context.Cause(ctx))
+	}
 }
 
 // Destroy implements isolate.Sandbox.
@@ -254,9 +262,12 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
 	// Once more among all: somebody who was there before may have begun to run what the
 	// job gave it. That is no reason for the result to wait.
-	if err := killMarked(ctx, nil, s.spec.ID); err != nil {
+	if err := killMarked(ctx, nil, s.spec.ID, 0); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", s.spec.ID, err)
 	}
 	if s.group != nil {
