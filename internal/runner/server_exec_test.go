@@ -116,7 +116,7 @@ func (p *peer) serve(l net.Listener) {
 	server := connect.NewServer()
 	runnerv1connect.RegisterRunnerServiceHandler(server, p)
 	mux := http.NewServeMux()
-	connecthttp.Mount(mux, server)
+	connecthttp.Mount(mux, server, connecthttp.WithReadMaxBytes(64<<20))
 	mux.HandleFunc("/source/", p.source)
 	p.serving = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func(s *http.Server) { _ = s.Serve(l) }(p.serving)

@@ -17,7 +17,7 @@ import (
 )
 
 // hatched lists the supervisors that wait for an attempt, once there are so many.
-func hatched(t *testing.T, data string, want int) (found []supervisor.State) {
+func hatched(t testing.TB, data string, want int) (found []supervisor.State) {
 	t.Helper()
 	waitFor(t, func() bool {
 		found = nil

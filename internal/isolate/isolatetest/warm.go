@@ -128,7 +128,8 @@ func (s *suite) named(t *testing.T, d isolate.Warmer) {
 	if len(inside.Marked(isolate.Marker+"="+spec.ID)) != 1 || len(inside.Marked(isolate.Marker+"="+own.ID)) != 0 {
 		t.Error("the init does not carry the attempt's marker alone")
 	}
-	out, exit := sh(t, box, `echo $`+isolate.Marker+`; ls -A . "`+box.Inside().Home+`" "`+box.Inside().Temp+`" | grep -v : || true`)
+	in := box.Inside()
+	out, exit := sh(t, box, fmt.Sprintf(`echo $%s; ls -A . %s %s | grep -v : || true`, isolate.Marker, in.Home, in.Temp))
 	if exit.Code != 0 || strings.TrimSpace(out) != spec.ID {
 		t.Errorf("ended with %v: %q", exit, out)
 	}

@@ -47,14 +47,12 @@ func checksum(head, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head[:crcAt], table), table, payload)
 }
 
-func appendFrame(dst []byte, f Frame) []byte {
-	var head [headBytes]byte
+func frameHead(f Frame) (head [headBytes]byte) {
 	head[0], head[1] = magic, byte(f.Kind)
 	binary.BigEndian.PutUint32(head[lengthAt:], uint32(len(f.Payload)))
 	binary.BigEndian.PutUint64(head[sequenceAt:], f.Sequence)
 	binary.BigEndian.PutUint32(head[crcAt:], checksum(head[:], f.Payload))
-	dst = append(dst, head[:]...)
-	return append(dst, f.Payload...)
+	return head
 }
 
 // header is what the first bytes of a frame promise.

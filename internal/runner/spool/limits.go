@@ -10,6 +10,8 @@ const (
 	segmentBytes = 4 << 20
 	// FrameBytesMax bounds one frame; a longer one is not written and not believed.
 	FrameBytesMax = 2 << 20
+	// smallBytes is up to where copying a payload costs less than another system call.
+	smallBytes = 16 << 10
 	// reserveBytes is set aside on disk for progress and the result, for the day the
 	// disk is full.
 	reserveBytes = 256 << 10

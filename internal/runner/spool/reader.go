@@ -16,6 +16,7 @@ type Reader struct {
 	file   *os.File
 	offset int64
 	torn   int
+	buf    []byte // holds the last frame
 }
 
 // NewReader makes a reader. The spool need not exist yet.
@@ -34,7 +35,7 @@ func (r *Reader) Close() {
 }
 
 // Next returns the next frame, or io.EOF when there is none yet: it can be called again
-// after more was written.
+// after more was written. The frame's payload is good until the next call.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		if r.file == nil {
@@ -42,18 +43,17 @@ func (r *Reader) Next() (Frame, error) {
 				return Frame{}, err
 			}
 		}
-		// Look for a successor before reading: only then is the end of this segment
-		// known to be final.
+		if f, ok, err := r.read(); ok || err != nil {
+			return f, err
+		}
+		// Look for a successor and read again: only then is the end of this segment known
+		// to be final.
 		next, err := r.successor()
 		if err != nil {
 			return Frame{}, err
 		}
-		f, ok, err := r.read()
-		if err != nil {
-			return Frame{}, fmt.Errorf("read spool: %w", err)
-		}
-		if ok {
-			return f, nil
+		if f, ok, err := r.read(); ok || err != nil {
+			return f, err
 		}
 		if next == 0 {
 			return Frame{}, io.EOF
@@ -99,6 +99,7 @@ func (r *Reader) successor() (int, error) {
 	return 0, nil
 }
 
+// read reads the frame at the offset; false means that there is no whole one.
 func (r *Reader) read() (Frame, bool, error) {
 	var head [headBytes]byte
 	n, err := r.file.ReadAt(head[:], r.offset)
@@ -109,7 +110,10 @@ func (r *Reader) read() (Frame, bool, error) {
 	if !ok {
 		return Frame{}, false, nil
 	}
-	payload := make([]byte, h.length)
+	if cap(r.buf) < h.length {
+		r.buf = make([]byte, h.length)
+	}
+	payload := r.buf[:h.length]
 	n, err = r.file.ReadAt(payload, r.offset+headBytes)
 	if n < h.length {
 		return Frame{}, false, notEOF(err)
@@ -122,10 +126,10 @@ func (r *Reader) read() (Frame, bool, error) {
 }
 
 func notEOF(err error) error {
-	if errors.Is(err, io.EOF) {
+	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("read spool: %w", err)
 }
 
 func segmentNames(dir string) ([]int, error) {

@@ -145,8 +145,8 @@ func (w *Writer) write(f Frame) error {
 			return asDisk(err)
 		}
 	}
-	w.buf = appendFrame(w.buf[:0], f)
-	n, err := w.file.Write(w.buf)
+	head := frameHead(f)
+	n, err := w.put(head[:], f.Payload)
 	if err != nil {
 		if n > 0 {
 			// Take the torn frame away, or readers would stop before what follows it.
@@ -158,6 +158,20 @@ func (w *Writer) write(f Frame) error {
 	}
 	w.size += int64(n)
 	return nil
+}
+
+// put writes a frame: a small one at once, a large one without copying it first.
+func (w *Writer) put(head, payload []byte) (int, error) {
+	if len(payload) <= smallBytes {
+		w.buf = append(append(w.buf[:0], head...), payload...)
+		return w.file.Write(w.buf)
+	}
+	n, err := w.file.Write(head)
+	if err != nil {
+		return n, err
+	}
+	more, err := w.file.Write(payload)
+	return n + more, err
 }
 
 func (w *Writer) rotate() error {

@@ -43,6 +43,9 @@ type supervisor struct {
 	warm   *nest // nil if it was started for this order
 	spool  *spool.Writer
 	opened chan struct{} // closed when spool is there
+	acked  chan struct{} // gets a token when the server has taken something
+	killed <-chan struct{}
+	text   []byte // of the chunk being spooled
 	alarm  *alarm
 	stops  chan job.Stop
 	cancel context.CancelCauseFunc
@@ -51,6 +54,7 @@ type supervisor struct {
 	mu        sync.Mutex
 	state     State
 	abandonAt Instant
+	ackedAt   time.Time
 	runners   map[net.Conn]chan struct{} // each gets a token when there is more to read
 	dropped   bool                       // the runner wants no result any more
 }
@@ -140,7 +144,7 @@ func driverOf(name string, drivers []isolate.Driver) (isolate.Driver, error) {
 func begin(order Order, warm *nest, drivers []isolate.Driver) (*supervisor, error) {
 	s := &supervisor{
 		order: order, folder: Folder(order.Folder), warm: warm, stops: make(chan job.Stop, 4),
-		opened:    make(chan struct{}),
+		opened: make(chan struct{}), acked: make(chan struct{}, 1), ackedAt: time.Now(),
 		abandonAt: order.AbandonAt, runners: make(map[net.Conn]chan struct{}),
 	}
 	var err error
@@ -180,6 +184,7 @@ func (s *supervisor) openSpool() error {
 
 // run prepares the sandbox, runs the job and reports.
 func (s *supervisor) run(ctx context.Context) error {
+	s.killed = ctx.Done()
 	opening := make(chan error, 1)
 	go func() { opening <- s.openSpool() }()
 	box, err := s.prepare(ctx)
@@ -346,7 +351,7 @@ func (s *supervisor) obey(c control) {
 	case opAck:
 		select {
 		case <-s.opened:
-			s.spool.Acknowledge(c.Chunks, c.Progress)
+			s.takeAck(c.Chunks, c.Progress)
 		default: // of what was never said
 		}
 	case opCancel:
@@ -385,20 +390,57 @@ type sink struct{ s *supervisor }
 
 // Chunk implements job.Sink.
 func (k sink) Chunk(c *runnerv1.Chunk) error {
-	payload, err := proto.Marshal(c)
-	if err != nil {
+	s := k.s
+	var err error
+	if s.text, err = (proto.MarshalOptions{}).MarshalAppend(s.text[:0], c); err != nil {
 		return fmt.Errorf("encode chunk: %w", err)
 	}
-	err = k.s.spool.Append(spool.Frame{
-		Kind: spool.KindChunk, Sequence: c.GetSequence(), Payload: payload, Must: c.GetMark() != "",
-	})
-	if errors.Is(err, spool.ErrFull) {
-		return job.ErrDropped
+	f := spool.Frame{Kind: spool.KindChunk, Sequence: c.GetSequence(), Payload: s.text, Must: c.GetMark() != ""}
+	for {
+		err := s.spool.Append(f)
+		if err == nil {
+			s.tell()
+		}
+		if !errors.Is(err, spool.ErrFull) {
+			return err
+		}
+		if !s.room() {
+			return job.ErrDropped
+		}
 	}
-	if err == nil {
-		k.s.tell()
+}
+
+// room waits for the server to take something of what fills the spool. A step that
+// prints faster than its server can take is slowed down to that; one whose server takes
+// nothing goes on without.
+func (s *supervisor) room() bool {
+	s.mu.Lock()
+	left := stallPatience - time.Since(s.ackedAt)
+	s.mu.Unlock()
+	if left <= 0 {
+		return false
 	}
-	return err
+	stalled := time.NewTimer(left)
+	defer stalled.Stop()
+	select {
+	case <-s.acked:
+		return true
+	case <-stalled.C:
+	case <-s.killed:
+	}
+	return false
+}
+
+// takeAck forgets what the server has.
+func (s *supervisor) takeAck(chunks, progress uint64) {
+	s.spool.Acknowledge(chunks, progress)
+	s.mu.Lock()
+	s.ackedAt = time.Now()
+	s.mu.Unlock()
+	select {
+	case s.acked <- struct{}{}:
+	default:
+	}
 }
 
 // Progress implements job.Sink.

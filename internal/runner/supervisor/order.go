@@ -33,6 +33,9 @@ const (
 	// it is over by then: a fifth of what is left of the lease, at most five seconds.
 	marginPart = 5
 	marginMax  = 5 * time.Second
+	// stallPatience is how long a step that has filled the spool waits for a server which
+	// takes nothing. After that its output is dropped, and marked.
+	stallPatience = time.Second
 	// destroyPatience is how long a sandbox may take to disappear.
 	destroyPatience = 2 * time.Minute
 )
