@@ -564,3 +564,21 @@ func TestWorkThatLostItsCauseGetsItBack(t *testing.T) {
 		}
 	})
 }
+
+func TestAReportThatMemoryCanNotPlaceYetIsRefusedAsAWhole(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		y.request(home, 1, 1, nil)
+		l := h.poll().GetLeases()[0]
+		y.dispatch.mu.Lock()
+		delete(y.dispatch.board.ready, home) // as right after a start
+		y.dispatch.mu.Unlock()
+		data := []byte("words")
+		_, err := y.dispatch.Exchange(t.Context(), &runnerv1.ExchangeRequest{Session: h.session, Resume: h.secret,
+			Chunks: []*runnerv1.Chunk{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Sequence: 1, Stream: 1, Data: data,
+				Checksum: domain.Checksum(data)}}})
+		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeNotOwner {
+			t.Fatalf("a silent answer would leave a hole in the log: %v", err)
+		}
+	})
+}

@@ -41,6 +41,11 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	if err := checkSizes(req); err != nil {
 		return nil, err
 	}
+	if brings(req) && !d.loaded() {
+		// Taking some and skipping the rest would leave a hole that nobody speaks of: the
+		// runner hears no, and says all of it again.
+		return nil, errNotReady
+	}
 	token, ok := domain.ParseToken(req.GetToken())
 	if !ok {
 		return nil, domain.Reject(domain.CodeInvalidArgument, "The acknowledgement token is malformed.")
@@ -70,6 +75,18 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 		d.wait(ctx, who, req, res)
 	}
 	return res, nil
+}
+
+// brings reports whether the runner hands something over that must be acknowledged.
+func brings(req *runnerv1.ExchangeRequest) bool {
+	return len(req.GetChunks())+len(req.GetProgress())+len(req.GetResults())+len(req.GetDeclines()) > 0
+}
+
+// loaded reports whether memory holds every live stream.
+func (d *Dispatcher) loaded() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.allReady()
 }
 
 func checkSizes(req *runnerv1.ExchangeRequest) error {

@@ -235,6 +235,8 @@ func (m *machine) ack(a *runnerv1.Ack, now instant) {
 	}
 	if h.chunksSent+h.progressSent == 0 && (h.resultDone || !h.resultSent) {
 		h.resendAt = 0
+	} else if news {
+		h.resendAt = now.Add(resendAfter)
 	}
 	if news && !h.gone {
 		m.effect(effAck{h.attempt, a.GetChunks(), a.GetProgress()})

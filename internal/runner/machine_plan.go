@@ -160,7 +160,9 @@ func (m *machine) load(req *runnerv1.ExchangeRequest, now instant) {
 			req.Results = append(req.Results, h.result)
 			h.resultSent = true
 		}
-		if h.chunksSent+h.progressSent > 0 || h.resultSent && !h.resultDone {
+		// The time runs from the first of what waits: a job that goes on printing must not
+		// put off for ever that something of it was never acknowledged.
+		if h.resendAt == 0 && (h.chunksSent+h.progressSent > 0 || h.resultSent && !h.resultDone) {
 			h.resendAt = now.Add(resendAfter)
 		}
 	})
