@@ -54,7 +54,7 @@ type supervisor struct {
 	mu        sync.Mutex
 	state     State
 	abandonAt Instant
-	ackedAt   time.Time
+	stalled   bool                       // the server took nothing for long while the spool was full
 	runners   map[net.Conn]chan struct{} // each gets a token when there is more to read
 	dropped   bool                       // the runner wants no result any more
 }
@@ -144,7 +144,7 @@ func driverOf(name string, drivers []isolate.Driver) (isolate.Driver, error) {
 func begin(order Order, warm *nest, drivers []isolate.Driver) (*supervisor, error) {
 	s := &supervisor{
 		order: order, folder: Folder(order.Folder), warm: warm, stops: make(chan job.Stop, 4),
-		opened: make(chan struct{}), acked: make(chan struct{}, 1), ackedAt: time.Now(),
+		opened: make(chan struct{}), acked: make(chan struct{}, 1),
 		abandonAt: order.AbandonAt, runners: make(map[net.Conn]chan struct{}),
 	}
 	var err error
@@ -415,17 +415,20 @@ func (k sink) Chunk(c *runnerv1.Chunk) error {
 // nothing goes on without.
 func (s *supervisor) room() bool {
 	s.mu.Lock()
-	left := stallPatience - time.Since(s.ackedAt)
+	stalled := s.stalled
 	s.mu.Unlock()
-	if left <= 0 {
+	if stalled {
 		return false
 	}
-	stalled := time.NewTimer(left)
-	defer stalled.Stop()
+	patience := time.NewTimer(stallPatience)
+	defer patience.Stop()
 	select {
 	case <-s.acked:
 		return true
-	case <-stalled.C:
+	case <-patience.C:
+		s.mu.Lock()
+		s.stalled = true
+		s.mu.Unlock()
 	case <-s.killed:
 	}
 	return false
@@ -435,7 +438,7 @@ func (s *supervisor) room() bool {
 func (s *supervisor) takeAck(chunks, progress uint64) {
 	s.spool.Acknowledge(chunks, progress)
 	s.mu.Lock()
-	s.ackedAt = time.Now()
+	s.stalled = false
 	s.mu.Unlock()
 	select {
 	case s.acked <- struct{}{}:

@@ -35,7 +35,7 @@ const (
 	marginMax  = 5 * time.Second
 	// stallPatience is how long a step that has filled the spool waits for a server which
 	// takes nothing. After that its output is dropped, and marked.
-	stallPatience = time.Second
+	stallPatience = 5 * time.Second
 	// destroyPatience is how long a sandbox may take to disappear.
 	destroyPatience = 2 * time.Minute
 )
