@@ -15,7 +15,7 @@ FAST := ./internal/tidy ./internal/domain ./internal/core/... ./internal/workflo
 # Where goroutines meet. The pure ring has none.
 RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/runner/... ./internal/httpapi \
 	./internal/trigger/... ./internal/control ./internal/reactor ./internal/order ./internal/credential \
-	./internal/store/memory ./internal/store/sqlite ./internal/blob/... ./internal/scm/... ./internal/cli/... \
+	./internal/store/memory ./internal/store/sqlite ./internal/blob/... ./internal/scm/... \
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
@@ -51,6 +51,9 @@ check: ## the fast gate before a commit, under two minutes
 race: ## the packages with goroutines under the race detector
 	@scripts/setup.sh --race
 	@CGO_ENABLED=1 $(GO) test -race -short $(RACE)
+	@# The scripts of the command line start this test binary hundreds of times; with the
+	@# detector in it they would test patience. They run without it in make test.
+	@CGO_ENABLED=1 $(GO) test -race -short -skip '^TestScript$$' ./internal/cli/...
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)
