@@ -333,6 +333,9 @@ func TestASilentRunnerLosesItsAttemptAndItsLateReportIsRefused(t *testing.T) {
 		if r := h.poll(l).GetRenewals(); len(r) != 1 || r[0].GetLive() {
 			t.Fatalf("renewal of a lost attempt: %v", r)
 		}
+		if n := y.state(id).Jobs[0].Attempts[0].Refused; n != 4 {
+			t.Fatalf("%d refusals recorded, want the renewal as well", n)
+		}
 	})
 }
 

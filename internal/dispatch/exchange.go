@@ -369,7 +369,13 @@ func (d *Dispatcher) verdict(
 	if err != nil {
 		return nil
 	}
-	if r := run.MayAct(h.State.(*run.State), att, epoch); r != nil {
+	st := h.State.(*run.State)
+	if r := run.MayAct(st, att, epoch); r != nil {
+		// A renewal that crossed the attempt's own result is no evidence of anything; one of
+		// a lost attempt is.
+		if _, a, ok := st.AttemptByID(att); ok && (a.Epoch != epoch || a.Outcome == domain.OutcomeLost) {
+			d.refuseAccess(ctx, at, att, epoch, run.RefusedReport, "a renewal came with a lease that is not the current one")
+		}
 		return dead(r.Code)
 	}
 	return nil // it lives, and memory will know in a moment
