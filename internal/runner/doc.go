@@ -15,5 +15,5 @@
 // machine.go is the step function (inputs and a time in, effects out); agent.go is its
 // driver, the only one here that owns goroutines, sockets and processes.
 //
-// Read next: machine.go, agent.go, supervisor/doc.go, job/doc.go
+// Read next: machine.go, agent.go, warm.go, supervisor/doc.go, job/doc.go
 package runner

@@ -7,10 +7,14 @@
 // goes to the server, with the attempt's own token, which is handed over in memory and
 // never written down.
 //
+// It may be started before there is an attempt for it; then it starts what it can for
+// nobody, and waits for its one order.
+//
 // Invariants: without an extension the job is dead before abandonBy, judged by a clock
 // that counts suspended time; the result is spooled only after every process of the job
 // is gone; the attempt's folder holds no secret; whoever finds the folder can tell a
-// supervisor that lives, one that finished and one that died.
+// supervisor that lives, one that finished and one that died; one that waits holds
+// nothing of any job, and ends with its runner.
 //
-// Read next: order.go, main.go, client.go
+// Read next: order.go, main.go, warm.go, client_exec.go
 package supervisor
