@@ -144,8 +144,7 @@ func (y *yard) close() {
 			p.mu.Unlock()
 		}
 	}
-	// With the slash: the folder of one script may be how the name of another's begins.
-	for _, pid := range processesWith([]byte(y.work + "/")) {
+	for _, pid := range y.processesWith("") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	for _, dir := range y.marked {
@@ -422,7 +421,8 @@ func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdGone: gone TEXT waits until no process has TEXT in its environment or command line.
+// cmdGone: gone TEXT waits until no process of this script has TEXT in its environment or
+// command line.
 func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 	limit := patience
 	if len(args) > 1 {
@@ -431,7 +431,7 @@ func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 		limit = d
 	}
 	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
-		pids := processesWith([]byte(args[0]))
+		pids := yardOf(ts).processesWith(args[0])
 		if (len(pids) == 0) != neg {
 			return
 		}
@@ -441,21 +441,24 @@ func cmdGone(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// processesWith lists processes, but for this one, by what their command line or
-// environment holds.
-func processesWith(text []byte) []int {
+// processesWith lists the processes of this script's folder, but for this one, whose
+// command line or environment holds text. Other scripts run at the same time, with runners
+// and attempts of the same names.
+func (y *yard) processesWith(text string) []int {
 	entries, _ := filepath.Glob("/proc/[0-9]*")
+	// With the slash: the folder of one script may be how the name of another's begins.
+	mine := []byte(y.work + "/")
 	var out []int
 	for _, dir := range entries {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		if pid == os.Getpid() {
 			continue
 		}
-		for _, file := range []string{"environ", "cmdline"} {
-			if data, err := os.ReadFile(filepath.Join(dir, file)); err == nil && bytes.Contains(data, text) {
-				out = append(out, pid)
-				break
-			}
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ")) // gone meanwhile: holds nothing
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		all := slices.Concat(environ, line)
+		if bytes.Contains(all, mine) && bytes.Contains(all, []byte(text)) {
+			out = append(out, pid)
 		}
 	}
 	slices.Sort(out)
@@ -504,14 +507,14 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = io.Copy(ts.Stdout(), bytes.NewReader(out))
 }
 
-// cmdFreeze: freeze TEXT STOP|CONT signals every process that has TEXT in its command line
-// or environment: a machine that sleeps, with all that runs on it.
+// cmdFreeze: freeze TEXT STOP|CONT signals every process of this script that has TEXT in its
+// command line or environment: a machine that sleeps, with all that runs on it.
 func cmdFreeze(ts *testscript.TestScript, neg bool, args []string) {
 	sig := syscall.SIGSTOP
 	if args[1] == "CONT" {
 		sig = syscall.SIGCONT
 	}
-	pids := processesWith([]byte(args[0]))
+	pids := yardOf(ts).processesWith(args[0])
 	if len(pids) == 0 {
 		ts.Fatalf("no process has %q", args[0])
 	}
