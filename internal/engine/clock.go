@@ -23,10 +23,12 @@ type Clock struct {
 // NewClock reads the machine's clocks.
 func NewClock() *Clock {
 	start := time.Now()
-	return newClock(func() time.Time { return time.Now().Round(0) }, func() time.Duration { return time.Since(start) })
+	return NewClockFrom(func() time.Time { return time.Now().Round(0) }, func() time.Duration { return time.Since(start) })
 }
 
-func newClock(wall func() time.Time, mono func() time.Duration) *Clock {
+// NewClockFrom makes a clock of two others: a wall clock, which may be set, and one that
+// only grows.
+func NewClockFrom(wall func() time.Time, mono func() time.Duration) *Clock {
 	return &Clock{wall: wall, mono: mono, last: wall(), at: mono()}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
@@ -15,6 +16,7 @@ const (
 	inboxSize = 4096 // inputs waiting for the owner; senders wait above it
 	lookupMax = 8    // store reads under way at once per partition
 	cursorLag = time.Second
+	sweepMax  = 4096 // live streams that one sweep shows again
 )
 
 // driver gives an owner its goroutine, its store and its timers. It decides nothing.
@@ -22,8 +24,9 @@ type driver struct {
 	engine *Engine
 	owner  *owner
 	inbox  chan any
+	knock  chan struct{} // something was put into inbox
 	ended  chan struct{}
-	reads  chan struct{} // semaphore of lookups
+	reads  *host.Seats // of lookups
 	tails  []*tail
 	jumps  uint64 // of the clock, that the owner knows of
 
@@ -34,8 +37,8 @@ type driver struct {
 
 func newDriver(e *Engine, o *owner) *driver {
 	_, jumps := e.cfg.Clock.Now()
-	return &driver{engine: e, owner: o, inbox: make(chan any, inboxSize),
-		ended: make(chan struct{}), reads: make(chan struct{}, lookupMax), jumps: jumps}
+	return &driver{engine: e, owner: o, inbox: make(chan any, inboxSize), knock: make(chan struct{}, 1),
+		ended: make(chan struct{}), reads: host.NewSeats(e.cfg.Host, lookupMax), jumps: jumps}
 }
 
 // start loads live streams and begins to work. Nothing is decided on a stream before it
@@ -45,63 +48,75 @@ func (d *driver) start(ctx context.Context, heads []store.Head, reactors []React
 		d.tails = append(d.tails, newTail(d, r))
 	}
 	d.publish()
-	d.engine.done.Go(func() { d.loop(ctx, heads) })
+	d.engine.begin(func() { d.loop(ctx, heads) })
 	for _, t := range d.tails {
-		d.engine.done.Go(func() { t.loop(ctx) })
+		d.engine.begin(func() { t.loop(ctx) })
 	}
 }
+
+var errStopping = domain.Reject(domain.CodeNotOwner, "This server is stopping; try again.")
 
 // send hands an input to the owner.
 func (d *driver) send(ctx context.Context, in any) error {
 	select {
-	case d.inbox <- in:
-		return nil
 	case <-d.ended:
-		return domain.Reject(domain.CodeNotOwner, "This server is stopping; try again.")
+		return errStopping
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case d.inbox <- in:
+	case <-d.ended:
+		return errStopping
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	select {
+	case d.knock <- struct{}{}:
+	default:
+	}
+	return nil
 }
 
 // loop is the owner's goroutine: take what waits, step, flush, carry out the effects.
 func (d *driver) loop(ctx context.Context, heads []store.Head) {
 	defer close(d.ended)
 	d.carry(ctx, d.owner.begin(heads))
-	wake := time.NewTimer(time.Hour)
-	defer wake.Stop()
-	sweep := time.NewTicker(d.engine.cfg.Sweep)
-	defer sweep.Stop()
-	cursor := time.NewTicker(cursorLag)
-	defer cursor.Stop()
-	for ctx.Err() == nil {
-		var in any
-		select {
-		case <-ctx.Done():
-			return
-		case in = <-d.inbox:
-		case <-wake.C:
-			in = inTick{}
-		case <-sweep.C:
-			in = inSweep{limit: 4096}
-		case <-cursor.C:
-			in = inCursors{}
-		}
-		d.work(ctx, in)
+	h := d.engine.cfg.Host
+	sweep, cursor := h.Elapsed()+d.engine.cfg.Sweep, h.Elapsed()+cursorLag
+	for {
+		limit := min(sweep, cursor) - h.Elapsed()
 		if at, ok := d.owner.wakeAt(); ok {
 			now, _ := d.engine.cfg.Clock.Now()
-			wake.Reset(max(at.Sub(now), time.Millisecond))
+			limit = min(limit, max(at.Sub(now), time.Millisecond))
 		}
+		woken := h.Wait(ctx, host.For{News: d.knock, Limit: limit})
+		if woken == host.Ended || ctx.Err() != nil {
+			return
+		}
+		ins := []any{inTick{}}
+		if now := h.Elapsed(); now >= sweep {
+			ins, sweep = append(ins, inSweep{limit: sweepMax}), now+d.engine.cfg.Sweep
+		}
+		if now := h.Elapsed(); now >= cursor {
+			ins, cursor = append(ins, inCursors{}), now+cursorLag
+		}
+		d.work(ctx, ins)
 	}
 }
 
-// work takes one input and everything else that waits already, then flushes once.
-func (d *driver) work(ctx context.Context, in any) {
+// work takes the inputs of time and everything that waits already, then flushes once.
+func (d *driver) work(ctx context.Context, ins []any) {
 	now, jumps := d.engine.cfg.Clock.Now()
 	if jumps != d.jumps {
 		d.jumps = jumps
 		d.carry(ctx, d.owner.step(inJump{d.engine.cfg.Hold}, now))
 	}
-	d.take(ctx, in, now)
+	for _, in := range ins {
+		d.take(ctx, in, now)
+	}
 	for range inboxSize {
 		select {
 		case in := <-d.inbox:
@@ -126,11 +141,15 @@ func (d *driver) work(ctx context.Context, in any) {
 
 // ask wants to know the position now. It goes through the inbox, so every answer that was
 // given before it is covered.
-type ask struct{ position chan store.Position }
+type ask struct {
+	position *store.Position // set before answered is closed
+	answered chan struct{}
+}
 
 func (d *driver) take(ctx context.Context, in any, now time.Time) {
 	if a, ok := in.(ask); ok {
-		a.position <- d.owner.position
+		*a.position = d.owner.position
+		close(a.answered)
 		return
 	}
 	d.carry(ctx, d.owner.step(in, now))
@@ -201,7 +220,7 @@ func (d *driver) load(ctx context.Context, key streamKey) {
 	d.lookup(ctx, func() any {
 		s, err := d.read(ctx, key)
 		if err != nil {
-			pause(ctx, 200*time.Millisecond) // a store that is away is not asked in a tight loop
+			host.Pause(ctx, d.engine.cfg.Host, 200*time.Millisecond) // a store that is away is not asked in a tight loop
 		}
 		return inLoaded{key, s, err}
 	})
@@ -235,20 +254,17 @@ func (d *driver) read(ctx context.Context, key streamKey) (*stream, error) {
 
 // lookup runs a store read in the background, a bounded number at once.
 func (d *driver) lookup(ctx context.Context, read func() any) {
-	d.engine.done.Go(func() {
-		select {
-		case d.reads <- struct{}{}:
-			defer func() { <-d.reads }()
-		case <-ctx.Done():
+	d.engine.begin(func() {
+		if !d.reads.Take(ctx) {
 			return
 		}
-		in := read()
-		_ = d.send(ctx, in) // fails only when the owner has ended: nobody waits any more
+		defer d.reads.Leave()
+		_ = d.send(ctx, read()) // fails only when the owner has ended: nobody waits any more
 	})
 }
 
 func (d *driver) background(ctx context.Context, act func() any) {
-	d.engine.done.Go(func() { _ = d.send(ctx, act()) })
+	d.engine.begin(func() { _ = d.send(ctx, act()) })
 }
 
 // settle finds out what became of an append: raising the epoch waits for the old
@@ -266,9 +282,7 @@ func (d *driver) settle(ctx context.Context, b store.Batch) any {
 		}
 		d.engine.cfg.Log.Warn("store does not answer; the batch in flight is not settled yet",
 			"partition", b.Partition, "error", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !host.Pause(ctx, d.engine.cfg.Host, pause) {
 			return inAppended{store.ErrFenced}
 		}
 	}
@@ -309,17 +323,17 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	held := status.Position
 	if token.Position > uint64(held) {
 		// What is published lags behind what was answered a moment ago: ask the owner.
-		a := ask{make(chan store.Position, 1)}
+		a := ask{new(store.Position), make(chan struct{})}
 		if err := d.send(ctx, a); err != nil {
 			return err
 		}
-		select {
-		case held = <-a.position:
-		case <-d.ended:
-			return domain.Reject(domain.CodeNotOwner, "This server is stopping; try again.")
-		case <-ctx.Done():
+		switch d.engine.cfg.Host.Wait(ctx, host.For{News: a.answered, End: d.ended, Limit: host.Forever}) {
+		case host.End:
+			return errStopping
+		case host.Ended:
 			return ctx.Err()
 		}
+		held = *a.position
 	}
 	lost := domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
 		"Somebody holds an acknowledgement of position %d of partition %s, and this server holds %d: "+

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
@@ -37,6 +38,8 @@ type Config struct {
 	Owner      string               // this server's name, for operators
 	Clock      *Clock
 	Log        *slog.Logger
+	// Host is what the engine's work runs on; nil is the machine.
+	Host host.Host
 	// Paranoid checks every stream after every command: for tests and simulation.
 	Paranoid bool
 	// Hold is how long Wake commands wait after the clock jumped: timers of leases would
@@ -63,6 +66,7 @@ type Engine struct {
 
 // New makes an engine that owns nothing yet. Register observers and reactors, then Start.
 func New(cfg Config) *Engine {
+	cfg.Host = host.Or(cfg.Host)
 	e := &Engine{cfg: cfg, kinds: map[string]*Kind{}, drivers: map[domain.PartitionID]*driver{}}
 	for _, k := range cfg.Kinds {
 		e.kinds[k.Name] = k
@@ -125,6 +129,15 @@ func (e *Engine) own(ctx, run context.Context, p domain.PartitionID) error {
 	return nil
 }
 
+// begin starts work that Close waits for.
+func (e *Engine) begin(f func()) {
+	e.done.Add(1)
+	e.cfg.Host.Go(func() {
+		defer e.done.Done()
+		f()
+	})
+}
+
 // Close stops everything. Commands in flight are committed or answered with an error.
 func (e *Engine) Close() {
 	if e.cancel != nil {
@@ -156,20 +169,20 @@ func (e *Engine) driver(p domain.PartitionID) *driver {
 // Submit hands a command to the partition's owner and waits until it is committed or
 // refused. If ctx ends first the command may still act: ask again with the same key.
 func (e *Engine) Submit(ctx context.Context, env Envelope) (Ack, error) {
-	type answer struct {
-		ack Ack
-		err error
-	}
-	got := make(chan answer, 1)
-	if err := e.Send(ctx, env, func(ack Ack, err error) { got <- answer{ack, err} }); err != nil {
+	var ack Ack
+	var failed error
+	answered := make(chan struct{})
+	err := e.Send(ctx, env, func(got Ack, err error) {
+		ack, failed = got, err
+		close(answered)
+	})
+	if err != nil {
 		return Ack{}, err
 	}
-	select {
-	case a := <-got:
-		return a.ack, a.err
-	case <-ctx.Done():
+	if e.cfg.Host.Wait(ctx, host.For{News: answered, Limit: host.Forever}) == host.Ended {
 		return Ack{}, fmt.Errorf("submit %T to %s: outcome not known yet: %w", env.Command, env.Stream, ctx.Err())
 	}
+	return ack, failed
 }
 
 // Send is Submit without waiting: answer is called once, on the owner's goroutine, and

@@ -532,7 +532,7 @@ func TestATokenPresentedAtOnceIsNeverAheadOfItsServer(t *testing.T) {
 
 func TestTheClockNeverGoesBackAndNoticesJumps(t *testing.T) {
 	wall, mono := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Duration(0)
-	c := newClock(func() time.Time { return wall }, func() time.Duration { return mono })
+	c := NewClockFrom(func() time.Time { return wall }, func() time.Duration { return mono })
 	step := func(w, m time.Duration) (time.Time, uint64) {
 		wall, mono = wall.Add(w), mono+m
 		return c.Now()

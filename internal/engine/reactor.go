@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
@@ -84,12 +85,10 @@ func (t *tail) loop(ctx context.Context) {
 	for {
 		rows, err := t.next(ctx)
 		if err == nil && len(rows) == 0 {
-			select {
-			case <-t.news:
-				continue
-			case <-ctx.Done():
+			if t.driver.engine.cfg.Host.Wait(ctx, host.For{News: t.news, Limit: host.Forever}) == host.Ended {
 				return
 			}
+			continue
 		}
 		for _, row := range rows {
 			if !t.handle(ctx, row) {
@@ -98,7 +97,7 @@ func (t *tail) loop(ctx context.Context) {
 		}
 		if err != nil {
 			t.driver.engine.cfg.Log.Warn("reactor can't read its rows", "reactor", t.reactor.Name(), "error", err)
-			if !pause(ctx, time.Second) {
+			if !host.Pause(ctx, t.driver.engine.cfg.Host, time.Second) {
 				return
 			}
 		}
@@ -117,7 +116,7 @@ func (t *tail) handle(ctx context.Context, row Committed) bool {
 		}
 		t.driver.engine.cfg.Log.Warn("reactor will try again", "reactor", t.reactor.Name(),
 			"stream", row.Stream, "version", row.Version, "error", err)
-		if !pause(ctx, wait) {
+		if !host.Pause(ctx, t.driver.engine.cfg.Host, wait) {
 			return false
 		}
 	}
@@ -170,15 +169,4 @@ func (e *Engine) decode(p domain.PartitionID, r *store.Row) (Committed, error) {
 	}
 	return Committed{Partition: p, Position: r.Position, Tenant: r.Tenant, Stream: r.Stream,
 		First: r.Version - uint64(r.Count) + 1, Version: r.Version, At: r.At, Events: events}, nil
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
