@@ -10,6 +10,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 )
 
@@ -54,8 +55,10 @@ type Config struct {
 	Logs        Logs
 	Locate      func(ctx context.Context, tenant domain.TenantID, run domain.RunID) (domain.PartitionID, error)
 	Clock       *engine.Clock
-	Log         *slog.Logger
-	Timing      Timing
+	// Host is what the dispatcher's work runs on; nil is the machine.
+	Host   host.Host
+	Log    *slog.Logger
+	Timing Timing
 	// Partitions is how many partitions must be loaded before memory's word counts.
 	Partitions int
 	Grace      time.Duration // told to runners: between asking a job to stop and killing it
@@ -81,6 +84,7 @@ type Dispatcher struct {
 
 // New makes a dispatcher. Register it as the engine's observer, then Start it.
 func New(cfg Config) *Dispatcher {
+	cfg.Host = host.Or(cfg.Host)
 	if cfg.Placed == nil {
 		cfg.Placed = func(time.Duration, domain.Class) {}
 	}
@@ -112,7 +116,7 @@ func (d *Dispatcher) wake(id domain.RunnerID) {
 
 // Start runs placement and the lease keeper until ctx ends.
 func (d *Dispatcher) Start(ctx context.Context) {
-	go d.loop(ctx)
+	d.cfg.Host.Go(func() { d.loop(ctx) })
 }
 
 // Done is closed when the loop has ended.
@@ -121,25 +125,26 @@ func (d *Dispatcher) Done() <-chan struct{} { return d.stopped }
 func (d *Dispatcher) loop(ctx context.Context) {
 	defer close(d.stopped)
 	every := min(max(d.cfg.Timing.Lease/10, 20*time.Millisecond), time.Second)
-	keeper := time.NewTicker(every)
-	defer keeper.Stop()
-	last := time.Now()
+	h := d.cfg.Host
+	last, due := h.Elapsed(), h.Elapsed()+every
 	_, seen := d.cfg.Clock.Now()
 	for {
-		select {
-		case <-ctx.Done():
+		switch h.Wait(ctx, host.For{News: d.kick, Limit: due - h.Elapsed()}) {
+		case host.Ended:
 			return
-		case <-d.kick:
+		case host.News:
 			d.place(ctx)
-		case <-keeper.C:
-			// A loop that was not run for long means that this process was stopped, not
-			// that every runner fell silent: they get a fresh period.
-			stall := time.Since(last) > every+d.cfg.Timing.Lease/2
-			last = time.Now()
-			_, jumps := d.cfg.Clock.Now()
-			d.keep(ctx, stall || jumps != seen)
-			seen = jumps
 		}
+		now := h.Elapsed()
+		if now < due {
+			continue
+		}
+		// A loop that was not run for long means that this process was stopped, not
+		// that every runner fell silent: they get a fresh period.
+		stall := now-last > every+d.cfg.Timing.Lease/2
+		_, jumps := d.cfg.Clock.Now()
+		d.keep(ctx, stall || jumps != seen)
+		last, due, seen = now, now+every, jumps
 	}
 }
 
@@ -222,7 +227,7 @@ func (d *Dispatcher) granted(p pick, ack engine.Ack, err error) {
 		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
 	} else {
 		d.cfg.Log.Warn("lease could not be granted", "job", p.head.job, "error", err)
-		time.AfterFunc(100*time.Millisecond, func() {
+		d.cfg.Host.After(100*time.Millisecond, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.changed()

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // Protocol is the version of the runner protocol that this server speaks.
@@ -233,10 +234,11 @@ type ask struct {
 // batch. Commands of one attempt keep their order.
 func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks *acks, res *runnerv1.ExchangeResponse) {
 	type answer struct {
-		ack engine.Ack
-		err error
+		ack   engine.Ack
+		err   error
+		given chan struct{}
 	}
-	waits := make([]chan answer, len(asks))
+	waits := make([]*answer, len(asks))
 	for i, a := range asks {
 		at, err := d.find(ctx, who, a.attempt)
 		if err != nil {
@@ -246,34 +248,35 @@ func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks 
 		if !at.sure {
 			continue // no acknowledgement: the runner sends it again
 		}
-		got := make(chan answer, 1)
+		got := &answer{given: make(chan struct{})}
 		err = d.cfg.Engine.Send(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition,
-			Stream: streamOf(a.attempt), Command: a.command}, func(ack engine.Ack, err error) { got <- answer{ack, err} })
+			Stream: streamOf(a.attempt), Command: a.command}, func(ack engine.Ack, err error) {
+			got.ack, got.err = ack, err
+			close(got.given)
+		})
 		if err != nil {
 			acks.fail(a.attempt, a.epoch, err)
 			continue
 		}
 		waits[i] = got
 	}
-	for i, got := range waits {
-		if got == nil {
+	for i, a := range waits {
+		if a == nil {
 			continue
 		}
-		select {
-		case a := <-got:
-			if a.err != nil {
-				acks.fail(asks[i].attempt, asks[i].epoch, a.err)
-				continue
-			}
-			res.Token = a.ack.Token.String()
-			if a.ack.Refusal != nil {
-				acks.refuse(asks[i].attempt, asks[i].epoch, a.ack.Refusal)
-				continue
-			}
-			asks[i].done(acks.of(asks[i].attempt, asks[i].epoch))
-		case <-ctx.Done():
+		if d.cfg.Host.Wait(ctx, host.For{News: a.given, Limit: host.Forever}) == host.Ended {
 			return
 		}
+		if a.err != nil {
+			acks.fail(asks[i].attempt, asks[i].epoch, a.err)
+			continue
+		}
+		res.Token = a.ack.Token.String()
+		if a.ack.Refusal != nil {
+			acks.refuse(asks[i].attempt, asks[i].epoch, a.ack.Refusal)
+			continue
+		}
+		asks[i].done(acks.of(asks[i].attempt, asks[i].epoch))
 	}
 }
 
@@ -393,7 +396,7 @@ func (d *Dispatcher) wait(
 		d.cfg.Timing.Poll,
 		max(d.cfg.Timing.Lease/3, 50*time.Millisecond),
 	)
-	deadline := time.Now().Add(limit)
+	deadline := d.cfg.Host.Elapsed() + limit
 	held := map[string]bool{}
 	for _, r := range req.GetRenewals() {
 		held[r.GetAttempt()] = true
@@ -412,19 +415,13 @@ func (d *Dispatcher) wait(
 				res.Leases = append(res.Leases, l)
 			}
 		}
-		rest := time.Until(deadline)
+		rest := deadline - d.cfg.Host.Elapsed()
 		if len(res.Leases)+len(res.Cancels)+len(res.Acks) > 0 || refused(res) || rest <= 0 {
 			return
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-news:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if d.cfg.Host.Wait(ctx, host.For{News: news, Limit: rest}) == host.Ended {
 			return
 		}
-		timer.Stop()
 	}
 }
 

@@ -65,3 +65,13 @@ func Or(h Host) Host {
 	}
 	return h
 }
+
+// Within gives a context that ends after d, and a function that lets go of it before.
+func Within(ctx context.Context, h Host, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, real := h.(machine); real {
+		return context.WithTimeout(ctx, d)
+	}
+	within, cancel := context.WithCancelCause(ctx)
+	h.After(d, func() { cancel(context.DeadlineExceeded) })
+	return within, func() { cancel(context.Canceled) }
+}

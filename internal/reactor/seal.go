@@ -11,6 +11,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 )
 
@@ -34,7 +35,8 @@ type Sealer struct {
 	gateway Gateway
 	log     *slog.Logger
 	now     func() time.Time
-	slots   chan struct{}
+	host    host.Host
+	slots   *host.Seats
 
 	mu   sync.Mutex
 	busy map[domain.AttemptID]bool
@@ -43,8 +45,14 @@ type Sealer struct {
 // NewSealer makes a sealer. Register it as the engine's observer: sealing is driven by
 // state (an attempt ended, its log is not sealed), so a sweep repairs what was missed.
 func NewSealer(e engine.Submitter, g Gateway, log *slog.Logger, now func() time.Time) *Sealer {
-	return &Sealer{engine: e, gateway: g, log: log, now: now, slots: make(chan struct{}, sealsAtOnce),
-		busy: map[domain.AttemptID]bool{}}
+	s := &Sealer{engine: e, gateway: g, log: log, now: now, busy: map[domain.AttemptID]bool{}}
+	return s.On(host.Machine())
+}
+
+// On makes the sealer run on another host than the machine. Call it before it is registered.
+func (s *Sealer) On(h host.Host) *Sealer {
+	s.host, s.slots = h, host.NewSeats(h, sealsAtOnce)
+	return s
 }
 
 // due is an attempt whose log must be sealed.
@@ -110,24 +118,23 @@ func (s *Sealer) take(d due) {
 		return
 	}
 	s.busy[d.attempt] = true
-	go func() {
+	s.host.Go(func() {
 		defer func() {
 			s.mu.Lock()
 			delete(s.busy, d.attempt)
 			s.mu.Unlock()
 		}()
-		s.slots <- struct{}{}
-		err := s.seal(d)
-		<-s.slots
-		if err != nil {
+		s.slots.Take(context.Background())
+		defer s.slots.Leave()
+		if err := s.seal(d); err != nil {
 			s.log.Warn("log not sealed yet", "attempt", d.attempt, "error", err)
 		}
-	}()
+	})
 }
 
 // seal closes one log. What fails now is found again by the next sweep.
 func (s *Sealer) seal(d due) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := host.Within(context.Background(), s.host, time.Minute)
 	defer cancel()
 	if d.end != logs.SequenceUnknown && s.gateway.Through(d.tenant, d.attempt) < d.end && s.now().Sub(d.ended) < Patience {
 		return s.later(ctx, d)
@@ -151,9 +158,7 @@ func (s *Sealer) seal(d due) error {
 // don't, the next sweep asks again.
 func (s *Sealer) later(ctx context.Context, d due) error {
 	for range 20 {
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
+		if !host.Pause(ctx, s.host, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 		if s.gateway.Through(d.tenant, d.attempt) >= d.end {

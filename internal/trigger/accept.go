@@ -235,7 +235,7 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *plan.Plan, invalid
 	if c.request.Captured {
 		request.Source.Ref = ""
 	}
-	objects := newObjects(t.cfg.Blobs, c.row.Tenant)
+	objects := newObjects(t.cfg.Host, t.cfg.Blobs, c.row.Tenant)
 	var inputs []plan.Input
 	if p != nil {
 		name, inputs = p.Name, p.Inputs

@@ -25,6 +25,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
@@ -59,6 +60,8 @@ type Config struct {
 	// RunLimits are pinned in every run; zero fields mean the defaults.
 	RunLimits run.Limits
 	Log       *slog.Logger
+	// Host is what work beside the caller runs on; nil is the machine.
+	Host host.Host
 }
 
 // Triggers accepts causes. Its methods may be called from many goroutines.
@@ -72,7 +75,7 @@ const PolicyVersion = "builtin/1"
 
 // New makes the room.
 //
-// Preconditions: all fields of cfg but ServerURL, Policy, Limits and Log are set.
+// Preconditions: all fields of cfg but ServerURL, Policy, Limits, Log and Host are set.
 func New(cfg Config) *Triggers {
 	if cfg.Policy == "" {
 		cfg.Policy = PolicyVersion
@@ -80,6 +83,7 @@ func New(cfg Config) *Triggers {
 	if cfg.Limits == (workflow.Limits{}) {
 		cfg.Limits = workflow.DefaultLimits()
 	}
+	cfg.Host = host.Or(cfg.Host)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
