@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -98,3 +99,11 @@ func (c *Cluster) Stop() error {
 // errMissing is what a machine without PostgreSQL is told.
 var errMissing = errors.New("these tests need PostgreSQL 13 or newer and found no initdb in PATH, " +
 	"in `pg_config --bindir` or in /usr/lib/postgresql/*/bin: install it (Debian: apt-get install postgresql)")
+
+// Programs is the folder that holds initdb and postgres, for tests that start a server
+// themselves because they mean to kill it.
+func Programs(ctx context.Context) (string, error) { return binaries(ctx) }
+
+// Own gives a folder to the user that runs the server: PostgreSQL refuses to run as root.
+// Start its programs with the credential; nil means as this user.
+func Own(folder string) (*syscall.Credential, error) { return owner(folder) }

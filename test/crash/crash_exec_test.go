@@ -1,0 +1,107 @@
+package crash
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+var (
+	flagKills   = flag.Int("kills", 5, "kills of one siege")
+	flagTotal   = flag.Int("total", 0, "go on with sieges until the journal has that many kills per store; 0: one siege")
+	flagSeed    = flag.Uint64("seed", 0, "seed of the first siege; 0: the first one that the journal has not")
+	flagJournal = flag.String("journal", "", "file that accumulates sieges")
+	flagServers = flag.Int("servers", 1, "servers on one PostgreSQL database")
+	flagKeep    = flag.Bool("keep", false, "keep the folder of every siege")
+)
+
+var programs string // folder of the programs under test
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fairlead-crash-bin-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		programs, err = dir, Build(dir, "")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	NotRun.Print(os.Stdout)
+	return code
+}
+
+func TestCrashesOnSQLite(t *testing.T) { besiege(t, SQLite, 1) }
+
+func TestCrashesOnPostgreSQL(t *testing.T) { besiege(t, PostgreSQL, *flagServers) }
+
+// besiege holds sieges until the journal has as many kills as were asked for.
+func besiege(t *testing.T, store Store, servers int) {
+	journal, err := OpenJournal(*flagJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := *flagSeed
+	if seed == 0 {
+		seed = journal.NextSeed(store)
+	}
+	for {
+		e := siege(t, Options{Programs: programs, Store: store, Servers: servers, Runners: 3, Kills: *flagKills, Seed: seed})
+		if err := journal.Add(e); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s, seed %d: %s", store, seed, e.Summary())
+		for _, finding := range e.Findings {
+			t.Errorf("%s, seed %d: %s", store, seed, finding)
+		}
+		if *flagTotal > 0 {
+			t.Logf("%s: %d of %d kills in the journal", store, journal.Kills(store), *flagTotal)
+		}
+		if t.Failed() || journal.Kills(store) >= *flagTotal {
+			break
+		}
+		seed = journal.NextSeed(store)
+	}
+	if t.Failed() {
+		t.Logf("again: go test ./test/crash -run %s -kills %d -seed %d", t.Name(), *flagKills, seed)
+	}
+}
+
+// siege holds one and gives its journal entry. A siege that could not be held at all
+// fails the test at once.
+func siege(t *testing.T, o Options) Entry {
+	ctx, begun := t.Context(), time.Now()
+	o.Say = func(format string, args ...any) {
+		if testing.Verbose() {
+			fmt.Printf("%8s  %s\n", time.Since(begun).Round(10*time.Millisecond), fmt.Sprintf(format, args...))
+		}
+	}
+	s, err := NewSiege(ctx, o)
+	if s != nil {
+		defer func() { s.Close(*flagKeep || t.Failed() || len(s.Book.Findings()) > 0) }()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	load, stopLoad := context.WithCancel(ctx)
+	defer stopLoad()
+	stop := s.Load(load)
+	err = s.Rage(ctx)
+	stop()
+	if err == nil {
+		err = s.Judge(ctx)
+	}
+	if err != nil {
+		s.Book.finding("%v", err)
+	}
+	return s.Entry(begun)
+}

@@ -1,0 +1,316 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/api/client"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+)
+
+// Timing of every siege. Leases are short, so that being away for longer than one is
+// nothing special; the server's own limits are as they are.
+const (
+	leaseTTL     = 3 * time.Second
+	abandonAfter = 6 * time.Second
+	cancelGrace  = 2 * time.Second
+
+	startPatience = 90 * time.Second  // until a program is ready, on a busy machine
+	endPatience   = 60 * time.Second  // until a program has ended
+	calmPatience  = 240 * time.Second // without any progress, after healing
+)
+
+// Options of a siege.
+type Options struct {
+	Programs string // folder with fairlead and fairlead-runner
+	Store    Store
+	Servers  int // all on one database; more than one needs PostgreSQL
+	Runners  int
+	Kills    int // that must hit something
+	Seed     uint64
+	Say      func(format string, args ...any)
+}
+
+// Siege is a server or several, runners, a database, clients and an observer.
+type Siege struct {
+	Options
+	Book   *Book
+	folder string
+	env    []string
+
+	database *cluster
+	servers  []*server
+	runners  []*runner
+	world    *world
+	place    client.Place
+	repo     string
+	commit   string
+
+	hits   map[Act]map[Target]int
+	random *rand.Rand // of the load, the schedule has its own
+
+	mu     sync.Mutex
+	sleeps []frozen
+}
+
+// server is one server process with what stands in front of it and behind it.
+type server struct {
+	*program
+	port      int
+	clients   *proxy
+	toStore   *proxy // nil on SQLite
+	data      string
+	exitFatal bool // it is meant to end by itself now
+}
+
+// runner is one machine that executes jobs.
+type runner struct {
+	*program
+	name, data string
+	link       *proxy // to its server
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// NewSiege sets everything up and waits until work is taken. Close it in any case.
+func NewSiege(ctx context.Context, o Options) (*Siege, error) {
+	folder, err := os.MkdirTemp("/tmp", "fairlead-crash-")
+	if err != nil {
+		return nil, fmt.Errorf("lay siege: %w", err)
+	}
+	s := &Siege{Options: o, Book: NewBook(), folder: folder, world: &world{path: filepath.Join(folder, "world")},
+		hits:   map[Act]map[Target]int{Kill: {}, Stop: {}, Part: {}},
+		random: rand.New(rand.NewPCG(o.Seed, 0x6c6f6164))}
+	s.env = append(cleanEnvironment(), "HOME="+folder, "FAIRLEAD_LEASE_TTL="+leaseTTL.String(),
+		"FAIRLEAD_ABANDON_AFTER="+abandonAfter.String(), "FAIRLEAD_CANCEL_GRACE="+cancelGrace.String(),
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Crash", "GIT_AUTHOR_EMAIL=crash@example.com",
+		"GIT_COMMITTER_NAME=Crash", "GIT_COMMITTER_EMAIL=crash@example.com")
+	if err := s.setUp(ctx); err != nil {
+		return s, fmt.Errorf("lay siege in %s: %w", folder, err)
+	}
+	return s, nil
+}
+
+// cleanEnvironment is this process's without what would steer the programs.
+func cleanEnvironment() []string {
+	var out []string
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "FAIRLEAD_") && !strings.HasPrefix(variable, "GIT_") &&
+			!strings.HasPrefix(variable, "HOME=") {
+			out = append(out, variable)
+		}
+	}
+	return out
+}
+
+func (s *Siege) setUp(ctx context.Context) error {
+	if err := os.WriteFile(s.world.path, nil, 0o666); err != nil {
+		return err
+	}
+	if s.Store == PostgreSQL {
+		var err error
+		if s.database, err = newCluster(ctx, filepath.Join(s.folder, "pg"), "127.0.0.1", ""); err != nil {
+			return err
+		}
+		// The folder is everybody's to enter: PostgreSQL does not run as root.
+		if err := os.Chmod(s.folder, 0o711); err != nil {
+			return err
+		}
+		if err := errors.Join(s.database.start(), s.database.await()); err != nil {
+			return err
+		}
+	}
+	for i := range s.Servers {
+		if err := s.addServer(i); err != nil {
+			return err
+		}
+	}
+	if err := s.introduce(); err != nil {
+		return err
+	}
+	for i := range s.Runners {
+		if err := s.addRunner(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Siege) addServer(i int) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	name := "server" + strconv.Itoa(i)
+	v := &server{port: port, data: filepath.Join(s.folder, name)}
+	if v.clients, err = newProxy("127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(port)); err != nil {
+		return err
+	}
+	s.servers = append(s.servers, v)
+	args := []string{filepath.Join(s.Programs, "fairlead"), "server", "--data", v.data,
+		"--listen", "127.0.0.1:" + strconv.Itoa(port), "--public-url", "http://" + v.clients.address()}
+	if s.database != nil {
+		if v.toStore, err = newProxy("127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(s.database.port)); err != nil {
+			return err
+		}
+		args = append(args, "--store", s.database.url(v.toStore.address()))
+	}
+	v.program = &program{name: name, args: args, env: s.env, log: filepath.Join(s.folder, name+".log")}
+	if err := v.start(); err != nil {
+		return err
+	}
+	return s.awaitReady(v.program)
+}
+
+func (s *Siege) awaitReady(p *program) error {
+	for deadline := time.Now().Add(startPatience); !p.isReady(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) || p.pid() == 0 {
+			return fmt.Errorf("%s is not ready:\n%s", p.name, p.tail(8<<10))
+		}
+	}
+	return nil
+}
+
+// introduce registers the repository and sends its commit, as a person's first run does.
+func (s *Siege) introduce() error {
+	var err error
+	if s.place, err = client.LocateIn(s.servers[0].data); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.folder, "repository")
+	if err := repository(dir, s.world.path, s.env); err != nil {
+		return err
+	}
+	env := append(s.env, "FAIRLEAD_DATA="+s.servers[0].data)
+	out, err := run(dir, env, filepath.Join(s.Programs, "fairlead"), "run", "--workflow", "chain.yml", "--json", "--detach")
+	if err != nil {
+		return err
+	}
+	var accepted struct{ Repository, Commit string }
+	if err := lastJSON(out, &accepted); err != nil {
+		return fmt.Errorf("read the answer of run: %w: %s", err, out)
+	}
+	s.repo, s.commit = accepted.Repository, accepted.Commit
+	return nil
+}
+
+func (s *Siege) addRunner(ctx context.Context, i int) error {
+	v := s.servers[i%len(s.servers)]
+	link, err := newProxy("127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(v.port))
+	if err != nil {
+		return err
+	}
+	c, err := s.client(0, client.Options{})
+	if err != nil {
+		return err
+	}
+	token, err := c.Pools.CreateRegistrationToken(ctx, &fairleadv1.CreateRegistrationTokenRequest{Pool: "default"})
+	if err != nil {
+		return fmt.Errorf("make a registration token: %w", err)
+	}
+	name := "r" + strconv.Itoa(i)
+	r := &runner{name: name, data: filepath.Join(s.folder, "runner-"+name), link: link}
+	r.program = &program{name: "runner-" + name, env: s.env, log: filepath.Join(s.folder, "runner-"+name+".log"),
+		args: []string{filepath.Join(s.Programs, "fairlead-runner"), "--server", "http://" + link.address(), "--name", name,
+			"--data", r.data, "--isolation", "process", "--capacity", "2", "--token", token.GetToken()}}
+	s.runners = append(s.runners, r)
+	if err := r.start(); err != nil {
+		return err
+	}
+	return s.awaitReady(r.program)
+}
+
+// client makes a client of a server, through its proxy.
+func (s *Siege) client(server int, o client.Options) (*client.Client, error) {
+	o.UserAgent = "fairlead-crash"
+	return client.New("http://"+s.servers[server].clients.address(), s.place.Token, o)
+}
+
+// machine lists the processes of a runner's machine, the runner included.
+func (r *runner) machine() []int { return processesWith(r.data + "/") }
+
+// processes lists those of the machine that the runner started.
+func (r *runner) processes() (out []int) {
+	for _, pid := range r.machine() {
+		if pid != r.pid() {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// killMachine ends the runner and everything it started, as pulling the plug does. A
+// process that is being born is found by looking again.
+func (r *runner) killMachine() bool {
+	was := r.end(syscall.SIGKILL, endPatience)
+	for range 50 {
+		pids := r.machine()
+		if len(pids) == 0 {
+			break
+		}
+		was = true
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return was
+}
+
+// freezeMachine stops or continues everything of the machine.
+func (r *runner) freezeMachine(sig syscall.Signal) {
+	for range 3 { // what is born between a look and its signal is caught by the next one
+		for _, pid := range append(r.machine(), r.pid()) {
+			if pid > 0 {
+				_ = syscall.Kill(pid, sig)
+			}
+		}
+	}
+}
+
+// Close ends everything. The folder stays if keep says so.
+func (s *Siege) Close(keep bool) {
+	for _, r := range s.runners {
+		r.killMachine()
+		r.link.close()
+	}
+	for _, v := range s.servers {
+		if v.program != nil {
+			v.end(syscall.SIGKILL, endPatience)
+		}
+		v.clients.close()
+		if v.toStore != nil {
+			v.toStore.close()
+		}
+	}
+	if s.database != nil {
+		s.database.kill()
+	}
+	for _, pid := range processesWith(s.folder + "/") {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if keep {
+		s.Say("everything of this siege is kept in %s", s.folder)
+		return
+	}
+	if err := os.RemoveAll(s.folder); err != nil {
+		s.Say("remove %s: %v", s.folder, err)
+	}
+}
