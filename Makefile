@@ -69,8 +69,14 @@ gen: ## regenerate from the contract, the page templates and the package list
 gallery: ## serve every page in every state
 	@$(GO) run ./internal/web/gallery
 
-bench: ## the benchmarks of the engine, the store, the logs and the trigger
-	@$(GO) test -run '^$$' -bench . -benchtime 2s ./internal/engine ./internal/store/... ./internal/logs ./internal/trigger
+bench: build ## the benchmarks of the rooms, then of whole processes
+	@$(GO) test -run '^$$' -bench . -benchtime 2s ./internal/engine ./internal/store/... ./internal/logs \
+		./internal/trigger ./internal/core/run ./internal/core/placement
+	@$(GO) test -run '^$$' -bench ReadyToManifest -benchtime 500x ./internal/dispatch
+	@bin/fairlead bench run
+	@bin/fairlead bench dispatch
+	@bin/fairlead bench logs
+	@bin/fairlead bench idle
 
 e2e: setup ## the real binaries, driven by scripts, on SQLite and PostgreSQL
 	@$(GO) test -count 1 ./test/e2e
