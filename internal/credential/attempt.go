@@ -51,7 +51,7 @@ func OpenAttemptTokens(dataFolder string, now func() time.Time) (*AttemptTokens,
 func (t *AttemptTokens) Tend() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	keys, err := tend(t.folder, useAttempt, attemptBytes, t.keys, t.now())
+	keys, err := tend(t.folder, useAttempt, attemptBytes, reread(t.folder, useAttempt, attemptBytes, t.keys), t.now())
 	if len(keys) > 0 {
 		t.keys = keys
 	}

@@ -53,6 +53,16 @@ func loadKeys(dataFolder, use string, size int) ([]keyFile, error) {
 	return keys, nil
 }
 
+// reread is loadKeys for who holds keys already: another server of the fleet may have made
+// the next one. What can't be read now leaves the keys that are held.
+func reread(dataFolder, use string, size int, held []keyFile) []keyFile {
+	keys, err := loadKeys(dataFolder, use, size)
+	if err != nil || len(keys) == 0 {
+		return held
+	}
+	return keys
+}
+
 // makeKey makes a key and writes it before anybody can use it.
 func makeKey(dataFolder, use string, size int, from time.Time) (keyFile, error) {
 	var id [8]byte

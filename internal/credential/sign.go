@@ -38,7 +38,8 @@ func OpenSigner(dataFolder string, now func() time.Time) (*Signer, error) {
 func (s *Signer) Tend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys, err := tend(s.folder, useManifest, ed25519.SeedSize, s.keys, s.now())
+	keys, err := tend(s.folder, useManifest, ed25519.SeedSize,
+		reread(s.folder, useManifest, ed25519.SeedSize, s.keys), s.now())
 	if len(keys) > 0 {
 		s.keys = keys
 	}

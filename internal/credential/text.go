@@ -16,6 +16,7 @@ const (
 	prefixRegistration = "frt_"
 	prefixSession      = "fls_"
 	prefixCode         = "flc_"
+	prefixPeer         = "flp_"
 )
 
 // textBytesMax bounds what is compared with a secret; a longer one can't be ours.

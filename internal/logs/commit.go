@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // commit carries out what a batch decided, then answers everybody who waits for it.
 func (g *Gateway) commit(b *batch) {
-	ctx, cancel := context.WithTimeout(g.ctx, g.config.WriteTimeout)
+	ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
 	defer cancel()
 	err := g.carryOut(ctx, b)
+	if err == nil && !g.config.Valid() {
+		// It is durable, but the next holder may have looked already and not found it.
+		err = retryable(ErrNotHeld)
+	}
 	written := err == nil
 
 	g.mu.Lock()
@@ -23,15 +28,16 @@ func (g *Gateway) commit(b *batch) {
 	for _, r := range b.requests {
 		g.queued -= int64(r.bytes)
 	}
-	var unneeded []uint64
 	if len(b.pieces) > 0 {
 		switch {
 		case !written:
 			b.lane.doubtful = append(b.lane.doubtful, b.number)
 		default:
-			unneeded, b.lane.doubtful = b.lane.doubtful, nil
+			// Those that the segment itself calls void: whoever reads one reads the other.
+			b.lane.doubtful = slices.DeleteFunc(b.lane.doubtful, func(n uint64) bool { return slices.Contains(b.void, n) })
+			b.lane.litter = append(b.lane.litter, b.void...)
 			if !needed {
-				unneeded = append(unneeded, b.number)
+				b.lane.litter = append(b.lane.litter, b.number)
 			}
 		}
 	}
@@ -40,13 +46,14 @@ func (g *Gateway) commit(b *batch) {
 		g.shelf.put(livePlace(b.lane.tenant, &l.block), l, l.cost())
 	}
 	for _, r := range b.requests {
-		r.done <- err
+		r.err = err
+		close(r.done)
 	}
 	g.pump(b.lane)
 	g.tidy(b.lane)
 	g.mu.Unlock()
 
-	g.remove(b.lane, unneeded)
+	g.remove(b.lane)
 }
 
 func livePlace(tenant domain.TenantID, b *block) place {
@@ -79,12 +86,10 @@ func (g *Gateway) count(b *batch, err error) {
 
 // carryOut does the batch's I/O: compare repeats, keep evidence, write the segment.
 func (g *Gateway) carryOut(ctx context.Context, b *batch) error {
-	select {
-	case g.writes <- struct{}{}:
-		defer func() { <-g.writes }()
-	case <-ctx.Done():
+	if !g.writes.Take(ctx) {
 		return retryable(fmt.Errorf("write log segment: %w", ctx.Err()))
 	}
+	defer g.writes.Leave()
 	repeats := b.repeats[:0]
 	for _, r := range b.repeats {
 		first, err := g.spanOf(ctx, r.part.ack.Tenant, &r.block, r.item.sequence)
@@ -128,15 +133,18 @@ func (g *Gateway) spanOf(ctx context.Context, tenant domain.TenantID, b *block, 
 // write stores the segment. A number that is taken was left by a write whose reply was lost,
 // or by another process: the next one is used.
 func (g *Gateway) write(ctx context.Context, b *batch) error {
+	if g.config.Era > 0 {
+		b.contents.void = b.void
+	}
 	parts := encodeSegment(&b.contents, b.pieces)
 	for {
 		stream := &gather{pieces: append([][]byte(nil), parts...)}
 		size := stream.size()
 		key := segmentKey(b.lane.tenant, b.number)
-		start := time.Now()
+		start := g.config.Host.Elapsed()
 		err := g.store.Put(ctx, key, stream, size)
 		if g.config.Wrote != nil {
-			g.config.Wrote(Write{b.lane.tenant, size, len(b.pieces), time.Since(start), err})
+			g.config.Wrote(Write{b.lane.tenant, size, len(b.pieces), g.config.Host.Elapsed() - start, err})
 		}
 		if !errors.Is(err, blob.ErrExists) {
 			if err != nil {
@@ -151,20 +159,28 @@ func (g *Gateway) write(ctx context.Context, b *batch) error {
 	}
 }
 
-// remove deletes segments that nothing needs. What can't be deleted now is found at the next
-// write or the next start.
-func (g *Gateway) remove(l *lane, numbers []uint64) {
-	var left []uint64
+// remove deletes the lane's litter. What can't be deleted now is tried again after the next
+// write or found at the next start. A holder that may have lost the logs deletes nothing:
+// validity is asked after what makes a segment needless became durable, so the next holder
+// has seen it.
+func (g *Gateway) remove(l *lane) {
+	g.mu.Lock()
+	numbers := slices.Clone(l.litter)
+	g.mu.Unlock()
+	gone := make(map[uint64]bool, len(numbers))
 	for _, n := range numbers {
-		ctx, cancel := context.WithTimeout(g.ctx, g.config.WriteTimeout)
-		if err := g.store.Delete(ctx, segmentKey(l.tenant, n)); err != nil {
-			left = append(left, n)
+		if !g.config.Valid() {
+			break
 		}
+		ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
+		gone[n] = g.store.Delete(ctx, segmentKey(l.tenant, n)) == nil
 		cancel()
 	}
-	if left != nil {
-		g.mu.Lock()
-		l.doubtful = append(l.doubtful, left...)
-		g.mu.Unlock()
+	if len(numbers) == 0 {
+		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.litter = slices.DeleteFunc(l.litter, func(n uint64) bool { return gone[n] })
+	g.tidy(l)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // Folding makes one segment of many that hold little. Without it a quiet attempt that runs
@@ -17,7 +18,8 @@ import (
 // foldable chooses segments to fold, oldest first, or none while there are too few.
 func (l *lane) foldable() []uint64 {
 	// A write in doubt must not come to stand before the copy of what it contradicts.
-	if l.folding || len(l.doubtful) > 0 {
+	// Nor may a segment go that says of another, not deleted yet, that it is void.
+	if l.folding || len(l.doubtful)+len(l.litter) > 0 {
 		return nil
 	}
 	var small, medium []uint64
@@ -90,7 +92,7 @@ func (d *located) block() block {
 // fold copies what is needed of the segments into a new one, then lets them go. What fails
 // is tried again after a later write.
 func (g *Gateway) fold(l *lane, numbers []uint64) {
-	ctx, cancel := context.WithTimeout(g.ctx, g.config.WriteTimeout)
+	ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
 	defer cancel()
 	g.mu.Lock()
 	all := g.shares(l, numbers)
@@ -100,15 +102,19 @@ func (g *Gateway) fold(l *lane, numbers []uint64) {
 
 	err := g.copyShares(ctx, b, all)
 	if err == nil && len(b.pieces) > 0 {
-		select {
-		case g.writes <- struct{}{}:
+		if g.config.Era > 0 {
+			b.contents.folded = numbers
+		}
+		if g.writes.Take(ctx) {
 			err = g.write(ctx, b)
-			<-g.writes
-		case <-ctx.Done():
+			g.writes.Leave()
+		} else {
 			err = ctx.Err()
 		}
+		if err == nil && !g.config.Valid() {
+			err = ErrNotHeld
+		}
 	}
-	var free []uint64
 	g.mu.Lock()
 	l.folding = false
 	switch {
@@ -117,11 +123,11 @@ func (g *Gateway) fold(l *lane, numbers []uint64) {
 		l.doubtful = append(l.doubtful, b.number)
 	default:
 		g.counters.Folds++
-		free = g.moveShares(b, all, numbers)
+		l.litter = append(l.litter, g.moveShares(b, all, numbers)...)
 		g.tidy(l)
 	}
 	g.mu.Unlock()
-	g.remove(l, free)
+	g.remove(l)
 }
 
 // copyShares reads what the logs have in the segments.

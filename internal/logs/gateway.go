@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // Config sets what an operator may want to change. The zero value is a good default.
@@ -23,9 +24,18 @@ type Config struct {
 	WriteTimeout time.Duration
 	// Now is the clock for times of arrival in evidence.
 	Now func() time.Time
+	// Host is what the gateway's work runs on; nil is the machine.
+	Host host.Host
 	// Wrote, if set, hears of every write of a segment. It is called without a lock held and
 	// must not block.
 	Wrote func(Write)
+	// Era numbers the holders of the segments where several servers take turns: it only
+	// grows (the epoch of the partition that the logs go with). 0 says that no other process
+	// ever writes here; see era.go for what eras are for.
+	Era uint64
+	// Valid reports whether this holder may still speak for the logs; it is asked after
+	// something became durable and before anybody is told. nil: always.
+	Valid func() bool
 
 	foldCount int // for tests, which want it small
 }
@@ -47,6 +57,7 @@ type Counters struct {
 	Folds                       uint64 // many small segments made one
 	Seals, Live                 uint64 // sealed since Open; live now
 	Damaged                     uint64 // objects found damaged at Open
+	Void                        uint64 // segments of holders that had lost the logs, dropped at Open
 }
 
 // Gateway is the driver of ingest: it owns goroutines and I/O, and nothing decides here.
@@ -55,18 +66,21 @@ type Gateway struct {
 	config Config
 	shelf  *shelf
 	codec  *codec
-	writes chan struct{} // tokens
-	seals  chan struct{}
+	writes *host.Seats
+	seals  *host.Seats
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
-	work   sync.WaitGroup
 
 	mu     sync.Mutex // guards everything below; never held over I/O
 	closed bool
-	lanes  map[domain.TenantID]*lane
-	lives  map[logID]*live
-	queued int64
+	work   int           // commits and folds under way
+	idle   chan struct{} // closed when work has come to 0; nil while nobody waits
+	// abandoned: another server holds the logs. Those that are not sealed can't be read here.
+	abandoned bool
+	lanes     map[domain.TenantID]*lane
+	lives     map[logID]*live
+	queued    int64
 	// closings counts seals that ended, so that a look at the store ("is it sealed?") that
 	// such an end overtook is taken again. births wakes readers of logs that had no chunk yet.
 	closings uint64
@@ -84,19 +98,7 @@ type logID struct {
 // what a crash between sealing and deleting left behind. A damaged segment is set aside
 // (see Damaged) and the rest is served.
 func Open(ctx context.Context, store blob.Store, config Config) (*Gateway, error) {
-	config.QueueBytes = cmp.Or(config.QueueBytes, defaultQueueBytes)
-	config.RecentBytes = cmp.Or(config.RecentBytes, defaultRecentBytes)
-	config.WriteTimeout = cmp.Or(config.WriteTimeout, defaultWriteTimeout)
-	config.foldCount = cmp.Or(config.foldCount, foldCount)
-	if config.Now == nil {
-		config.Now = time.Now
-	}
-	g := &Gateway{
-		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
-		writes: make(chan struct{}, writesMax), seals: make(chan struct{}, sealsMax),
-		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{},
-	}
-	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	g := newGateway(ctx, store, config)
 	if err := g.recover(ctx); err != nil {
 		g.cancel()
 		return nil, fmt.Errorf("open log gateway: %w", err)
@@ -104,14 +106,56 @@ func Open(ctx context.Context, store blob.Store, config Config) (*Gateway, error
 	return g, nil
 }
 
+// newGateway makes a gateway that knows of no log yet.
+func newGateway(ctx context.Context, store blob.Store, config Config) *Gateway {
+	config.QueueBytes = cmp.Or(config.QueueBytes, defaultQueueBytes)
+	config.RecentBytes = cmp.Or(config.RecentBytes, defaultRecentBytes)
+	config.WriteTimeout = cmp.Or(config.WriteTimeout, defaultWriteTimeout)
+	config.foldCount = cmp.Or(config.foldCount, foldCount)
+	config.Host = host.Or(config.Host)
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Valid == nil {
+		config.Valid = func() bool { return true }
+	}
+	g := &Gateway{
+		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
+		writes: host.NewSeats(config.Host, writesMax), seals: host.NewSeats(config.Host, sealsMax),
+		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{},
+	}
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return g
+}
+
 // Close refuses new chunks and waits for writes that are under way.
 func (g *Gateway) Close() error {
 	g.mu.Lock()
 	g.closed = true
+	for g.work > 0 {
+		if g.idle == nil {
+			g.idle = make(chan struct{})
+		}
+		idle := g.idle
+		g.mu.Unlock()
+		g.config.Host.Wait(context.Background(), host.For{News: idle, Limit: host.Forever})
+		g.mu.Lock()
+	}
 	g.mu.Unlock()
-	g.work.Wait()
 	g.cancel()
 	return nil
+}
+
+// Abandon lets go of the logs at once: nothing more is acknowledged, whoever follows a log
+// that is not sealed is told to look elsewhere, and Close can follow when there is time.
+func (g *Gateway) Abandon() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed, g.abandoned = true, true
+	for _, l := range g.lives {
+		l.wake()
+	}
+	g.announce()
 }
 
 // Counters gives the sums so far.
@@ -316,7 +360,7 @@ func (g *Gateway) announce() {
 func (g *Gateway) lane(tenant domain.TenantID) *lane {
 	l := g.lanes[tenant]
 	if l == nil {
-		l = &lane{tenant: tenant, segments: map[uint64]*held{}, number: 1, foldAt: g.config.foldCount}
+		l = &lane{tenant: tenant, segments: map[uint64]*held{}, number: firstOf(g.config.Era), foldAt: g.config.foldCount}
 		g.lanes[tenant] = l
 	}
 	return l
@@ -330,7 +374,7 @@ func (g *Gateway) submit(ctx context.Context, parts []*part) error {
 	for _, p := range parts {
 		r := byTenant[p.ack.Tenant]
 		if r == nil {
-			r = &request{done: make(chan error, 1)}
+			r = &request{done: make(chan struct{})}
 			byTenant[p.ack.Tenant] = r
 			requests = append(requests, r)
 		}
@@ -346,12 +390,10 @@ func (g *Gateway) submit(ctx context.Context, parts []*part) error {
 	}
 	var failed error
 	for _, r := range requests {
-		select {
-		case err := <-r.done:
-			failed = errors.Join(failed, err)
-		case <-ctx.Done():
+		if g.config.Host.Wait(ctx, host.For{News: r.done, Limit: host.Forever}) == host.Ended {
 			return fmt.Errorf("append: %w", ctx.Err())
 		}
+		failed = errors.Join(failed, r.err)
 	}
 	return failed
 }
@@ -377,15 +419,29 @@ func (g *Gateway) enqueue(requests []*request, bytes int64) error {
 // pump starts the writes that the lane wants. The caller holds mu.
 func (g *Gateway) pump(l *lane) {
 	for b := l.next(); b != nil; b = l.next() {
-		g.work.Go(func() { g.commit(b) })
+		g.begin(func() { g.commit(b) })
 	}
+}
+
+// begin starts work that Close waits for. The caller holds mu.
+func (g *Gateway) begin(f func()) {
+	g.work++
+	g.config.Host.Go(func() {
+		f()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.work--; g.work == 0 && g.idle != nil {
+			close(g.idle)
+			g.idle = nil
+		}
+	})
 }
 
 // tidy folds segments of the lane when there are enough. The caller holds mu.
 func (g *Gateway) tidy(l *lane) {
 	if numbers := l.foldable(); numbers != nil && !g.closed {
 		l.folding = true
-		g.work.Go(func() { g.fold(l, numbers) })
+		g.begin(func() { g.fold(l, numbers) })
 	}
 }
 

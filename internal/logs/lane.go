@@ -25,7 +25,8 @@ type part struct {
 type request struct {
 	parts []*part
 	bytes int
-	done  chan error // buffered
+	done  chan struct{} // closed when err says what became of it
+	err   error
 }
 
 // lane collects the chunks of one tenant into segments. It is a step function: submit and
@@ -40,6 +41,7 @@ type lane struct {
 	number   uint64           // of the next segment
 	segments map[uint64]*held // that live logs need
 	doubtful []uint64         // segments whose write failed and that may be there all the same
+	litter   []uint64         // segments that nobody needs and that could not be deleted yet
 	folding  bool
 	foldAt   int // how many segments make a fold worth while
 }
@@ -61,6 +63,7 @@ type batch struct {
 	pieces   [][]byte
 	repeats  []repeat
 	refused  []refusal
+	void     []uint64 // segments in doubt that count for nothing once this one is there
 }
 
 // repeat is a chunk whose sequence is in a block already.
@@ -89,6 +92,7 @@ func (l *lane) next() *batch {
 		return nil
 	}
 	b := &batch{lane: l, number: l.number, contents: contents{tenant: l.tenant}}
+	b.void = slices.Clone(l.doubtful)
 	size := 0
 	for len(l.queue) > 0 && size < segmentBytes {
 		r := l.queue[0]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // Log reads one log, the same way while it grows and after it was sealed: offsets and line
@@ -57,6 +58,10 @@ func (l *Log) view(ctx context.Context) (*view, error) {
 	}
 	for {
 		g.mu.Lock()
+		if g.abandoned {
+			g.mu.Unlock()
+			return nil, retryable(ErrNotHeld)
+		}
 		if live := g.lives[l.id]; live != nil {
 			v := l.liveView(live)
 			g.mu.Unlock()
@@ -148,9 +153,7 @@ func (l *Log) Wait(ctx context.Context, seen Totals) (Totals, error) {
 		if v.sealed || v.end.offset > seen.Bytes || v.end.lines > seen.Lines {
 			return v.totals(), nil
 		}
-		select {
-		case <-v.changed:
-		case <-ctx.Done():
+		if l.gateway.config.Host.Wait(ctx, host.For{News: v.changed, Limit: host.Forever}) == host.Ended {
 			return Totals{}, ctx.Err()
 		}
 	}
@@ -280,9 +283,7 @@ func (l *Log) Follow(ctx context.Context, offset int64) iter.Seq2[Piece, error] 
 			if offset < v.end.offset {
 				continue // the log was sealed meanwhile
 			}
-			select {
-			case <-v.changed:
-			case <-ctx.Done():
+			if l.gateway.config.Host.Wait(ctx, host.For{News: v.changed, Limit: host.Forever}) == host.Ended {
 				yield(Piece{}, ctx.Err())
 				return
 			}

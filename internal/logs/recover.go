@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // recoverPage is how many segments are read before they are taken in.
@@ -19,29 +19,27 @@ const recoverPage = 256
 // recover rebuilds the index of live logs from the segments' tables of contents. It runs
 // before the gateway is used, so it takes no lock.
 func (g *Gateway) recover(ctx context.Context) error {
+	entries, err := g.beginEra(ctx)
+	if err != nil {
+		return err
+	}
+	tables := make([]*contents, 0, len(entries))
+	for page := range slices.Chunk(entries, recoverPage) {
+		read, err := g.readTables(ctx, page)
+		if err != nil {
+			return err
+		}
+		tables = append(tables, read...)
+	}
+	old := superseded(entries, tables)
 	sealed := map[logID]bool{}
 	var repeats []recovered
-	after := ""
-	for {
-		entries, err := g.store.List(ctx, segmentPrefix(""), after, recoverPage)
+	for i, e := range entries {
+		more, err := g.takeSegment(ctx, e.Key, old.rest(e.Key, tables[i]), sealed)
 		if err != nil {
 			return err
 		}
-		if len(entries) == 0 {
-			break
-		}
-		tables, err := g.readTables(ctx, entries)
-		if err != nil {
-			return err
-		}
-		for i, e := range entries {
-			more, err := g.takeSegment(ctx, e.Key, tables[i], sealed)
-			if err != nil {
-				return err
-			}
-			repeats = append(repeats, more...)
-		}
-		after = entries[len(entries)-1].Key
+		repeats = append(repeats, more...)
 	}
 	for _, l := range g.lives {
 		l.recovered()
@@ -55,26 +53,22 @@ func (g *Gateway) recover(ctx context.Context) error {
 // readTables reads many tables of contents at once. A damaged one is nil and set aside.
 func (g *Gateway) readTables(ctx context.Context, entries []blob.Entry) ([]*contents, error) {
 	tables := make([]*contents, len(entries))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(openReads)
-	for i, e := range entries {
-		group.Go(func() error {
-			c, err := readContents(ctx, g.store, e.Key, e.Size)
-			switch {
-			case errors.Is(err, ErrDamaged):
-				g.mu.Lock()
-				g.damaged = append(g.damaged, err)
-				g.counters.Damaged++
-				g.mu.Unlock()
-				return nil
-			case errors.Is(err, blob.ErrNotFound):
-				return nil
-			}
-			tables[i] = c
-			return err
-		})
-	}
-	return tables, group.Wait()
+	err := host.Each(ctx, g.config.Host, len(entries), openReads, func(ctx context.Context, i int) error {
+		c, err := readContents(ctx, g.store, entries[i].Key, entries[i].Size)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			g.mu.Lock()
+			g.damaged = append(g.damaged, err)
+			g.counters.Damaged++
+			g.mu.Unlock()
+			return nil
+		case errors.Is(err, blob.ErrNotFound):
+			return nil
+		}
+		tables[i] = c
+		return err
+	})
+	return tables, err
 }
 
 // recovered is a span that stands in two segments.
@@ -105,6 +99,9 @@ func (g *Gateway) takeSegment(
 	for i := range c.records {
 		r := &c.records[i]
 		id := logID{tenant, c.attempts[r.attempt]}
+		if c.skip != nil && c.skip(id.attempt) {
+			continue
+		}
 		l, err := g.recoverLog(ctx, id, sealed)
 		if err != nil {
 			return nil, err
@@ -125,8 +122,8 @@ func (g *Gateway) takeSegment(
 		}
 	}
 	if lane.segments[number] == nil && len(repeats) == 0 {
-		// Every log in it is sealed: the crash came before the segment was deleted.
-		if err := g.store.Delete(ctx, key); err != nil {
+		// Every log in it is sealed, or it was superseded: the crash came before it was deleted.
+		if err := g.discard(ctx, key); err != nil {
 			return nil, err
 		}
 	}
@@ -196,11 +193,19 @@ func (g *Gateway) removeRepeated(ctx context.Context, repeats []recovered) error
 		if g.lane(r.id.tenant).segments[number] != nil {
 			continue
 		}
-		if err := g.store.Delete(ctx, r.key); err != nil {
+		if err := g.discard(ctx, r.key); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// discard deletes a segment that nothing needs, unless this holder may have lost the logs.
+func (g *Gateway) discard(ctx context.Context, key string) error {
+	if !g.config.Valid() {
+		return nil
+	}
+	return g.store.Delete(ctx, key)
 }
 
 // parseSegmentKey is the reverse of segmentKey.

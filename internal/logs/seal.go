@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // Seal closes the log of an attempt that ended and gives the reference to it. end is the
@@ -46,7 +47,7 @@ func (g *Gateway) Seal(
 func (g *Gateway) beginSeal(ctx context.Context, l *live) (mine bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed || !g.config.Valid() {
 		return false, retryable(ErrClosed)
 	}
 	if g.lives[logID{l.tenant, l.attempt}] != l {
@@ -71,55 +72,52 @@ func (g *Gateway) await(ctx context.Context, l *live) error {
 	changed := l.watch()
 	g.mu.Unlock()
 	defer g.mu.Lock()
-	select {
-	case <-changed:
-		return nil
-	case <-ctx.Done():
+	if g.config.Host.Wait(ctx, host.For{News: changed, Limit: host.Forever}) == host.Ended {
 		return fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
 	}
+	return nil
 }
 
 func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, error) {
 	ref, err := g.compact(ctx, l, end)
+	if err == nil && !g.config.Valid() {
+		err = retryable(ErrNotHeld) // whoever holds the log now seals it, and finds this object
+	}
 	g.mu.Lock()
 	l.sealing = false
 	lane := g.lane(l.tenant)
-	var free []uint64
 	if err == nil {
 		delete(g.lives, logID{l.tenant, l.attempt})
 		g.closings++
 		g.counters.Seals++
-		free = append(lane.release(l), lane.doubtful...)
-		lane.doubtful = nil
+		lane.litter = append(lane.litter, lane.release(l)...)
+		if g.config.Era == 0 {
+			lane.litter, lane.doubtful = append(lane.litter, lane.doubtful...), nil
+		}
 		g.announce()
 	}
 	l.wake()
 	g.tidy(lane)
 	g.mu.Unlock()
-	g.remove(lane, free)
+	g.remove(lane)
 	return ref, err
 }
 
 // compact writes the object. Nothing changes the log meanwhile: it is being sealed.
 func (g *Gateway) compact(ctx context.Context, l *live, end uint64) (Ref, error) {
-	select {
-	case g.seals <- struct{}{}:
-		defer func() { <-g.seals }()
-	case <-ctx.Done():
+	if !g.seals.Take(ctx) {
 		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
 	}
-	r, w := io.Pipe()
-	p := newPacker(w, g.codec, l.tenant, l.attempt)
-	defer p.close()
-	packed := make(chan struct{})
-	go func() {
-		defer close(packed)
-		_ = w.CloseWithError(g.pack(ctx, p, l, end))
-	}()
+	defer g.seals.Leave()
+	var p *packer
+	r := newFeed(func(w io.Writer) error {
+		p = newPacker(w, g.codec, l.tenant, l.attempt)
+		defer p.close()
+		return g.pack(ctx, p, l, end)
+	})
+	defer r.close()
 	key, sum := sealedKey(l.tenant, l.attempt), sha256.New()
 	err := g.store.Put(ctx, key, io.TeeReader(r, sum), -1)
-	_ = r.CloseWithError(errors.New("the store stopped reading"))
-	<-packed
 	if errors.Is(err, blob.ErrExists) {
 		return g.sealedRef(ctx, l.tenant, l.attempt)
 	}

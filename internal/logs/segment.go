@@ -19,6 +19,7 @@ import (
 // says whose they are, a trailer. The layout is in docs/reference/logs.md.
 const (
 	segmentMagic   = "FLSEG\x00\x01\x00" // the last two bytes are the version
+	segmentMagic2  = "FLSEG\x00\x02\x00" // with a list of superseded segments
 	segmentHeader  = 16
 	segmentTrailer = 32
 	segmentEnd     = "FLSEGEND"
@@ -41,7 +42,16 @@ type contents struct {
 	tenant   domain.TenantID
 	attempts []domain.AttemptID
 	records  []record
+	// void are segments that count for nothing now that this one is there: their writes
+	// failed for their callers. folded are segments whose chunks of these attempts are in
+	// this one. Only holders that take turns write them (see era.go).
+	void, folded []uint64
+	// skip, while logs are recovered, names attempts whose records here are superseded.
+	skip func(domain.AttemptID) bool
 }
+
+// flagSupersedes, in the trailer, says that the table ends with void and folded.
+const flagSupersedes = 1
 
 // segmentPrefix is where the segments of a tenant are, "" for those of all tenants. They have
 // a root of their own, so that start-up lists them without walking over everything else.
@@ -61,6 +71,11 @@ func segmentKey(tenant domain.TenantID, number uint64) string {
 func encodeSegment(c *contents, pieces [][]byte) [][]byte {
 	header := make([]byte, segmentHeader)
 	copy(header, segmentMagic)
+	flags := uint64(0)
+	if c.supersedes() {
+		copy(header, segmentMagic2)
+		flags = flagSupersedes
+	}
 	at := int64(segmentHeader)
 	for i := range c.records {
 		c.records[i].data = at
@@ -71,7 +86,7 @@ func encodeSegment(c *contents, pieces [][]byte) [][]byte {
 	end = binary.LittleEndian.AppendUint64(end, uint64(at))
 	end = binary.LittleEndian.AppendUint32(end, uint32(len(toc)))
 	end = binary.LittleEndian.AppendUint32(end, crc32.Checksum(toc, castagnoli))
-	end = binary.LittleEndian.AppendUint64(end, 0)
+	end = binary.LittleEndian.AppendUint64(end, flags)
 	end = append(end, segmentEnd...)
 	return slices.Concat([][]byte{header}, pieces, [][]byte{toc, end})
 }
@@ -87,8 +102,18 @@ func (c *contents) encode() []byte {
 	for i := range c.records {
 		b = c.records[i].encode(b)
 	}
+	if c.supersedes() {
+		for _, numbers := range [][]uint64{c.void, c.folded} {
+			b = binary.AppendUvarint(b, uint64(len(numbers)))
+			for _, n := range numbers {
+				b = binary.AppendUvarint(b, n)
+			}
+		}
+	}
 	return b
 }
+
+func (c *contents) supersedes() bool { return len(c.void)+len(c.folded) > 0 }
 
 func (r *record) encode(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.attempt))
@@ -184,7 +209,7 @@ const anyNumber = ^uint64(0)
 // decodeContents reads a table of contents whose data ends at dataEnd.
 //
 // Trust: toc may be damaged in any way; it is checked in full.
-func decodeContents(toc []byte, dataEnd int64) (*contents, error) {
+func decodeContents(toc []byte, dataEnd int64, flags uint64) (*contents, error) {
 	d := decoder{rest: toc}
 	c := &contents{tenant: domain.TenantID(d.text(64))}
 	for range d.uvarint(uint64(len(toc))) {
@@ -206,13 +231,28 @@ func decodeContents(toc []byte, dataEnd int64) (*contents, error) {
 		at += int64(r.length)
 		c.records = append(c.records, r)
 	}
+	if flags&flagSupersedes != 0 {
+		c.void, c.folded = d.numbers(), d.numbers()
+	}
 	switch {
+	case flags&^flagSupersedes != 0:
+		return nil, errors.New("written by a later release")
 	case d.failed || len(d.rest) > 0:
 		return nil, errors.New("malformed table of contents")
 	case at != dataEnd:
 		return nil, errors.New("the table of contents does not add up")
 	}
 	return c, nil
+}
+
+// numbers reads a list of segments.
+func (d *decoder) numbers() []uint64 {
+	count := d.uvarint(uint64(len(d.rest)))
+	numbers := make([]uint64, 0, min(count, uint64(len(d.rest))))
+	for i := uint64(0); i < count && !d.failed; i++ {
+		numbers = append(numbers, d.uvarint(anyNumber))
+	}
+	return numbers
 }
 
 func (d *decoder) record() record {
@@ -260,7 +300,7 @@ func readContents(ctx context.Context, store blob.Store, key string, size int64)
 	if crc32.Checksum(toc, castagnoli) != binary.LittleEndian.Uint32(end[12:]) {
 		return nil, damage(int64(at), "the table of contents has another checksum")
 	}
-	c, err := decodeContents(toc, int64(at))
+	c, err := decodeContents(toc, int64(at), binary.LittleEndian.Uint64(end[16:]))
 	if err != nil {
 		return nil, damage(int64(at), err.Error())
 	}

@@ -39,8 +39,9 @@ const (
 
 // Store is a folder of objects. It implements blob.Store.
 type Store struct {
-	root *os.Root
-	temp atomic.Uint64
+	root   *os.Root
+	temp   atomic.Uint64
+	drafts string // the folder of what is being written
 
 	mu      sync.Mutex
 	folders map[string]bool // folders known to be on the disk
@@ -48,7 +49,19 @@ type Store struct {
 
 // Open opens the folder, makes it if need be, and removes what a crash left half-written.
 // Preconditions: no other process has the folder open.
-func Open(folder string) (*Store, error) {
+func Open(folder string) (*Store, error) { return openIn(folder, tempFolder) }
+
+// OpenShared opens a folder that several servers use at once, each under a name of its own
+// among them. What this name left half-written is removed; what others write is left alone.
+// The file system must show every server at once what another one has synced.
+func OpenShared(folder, name string) (*Store, error) {
+	if err := blob.ValidKey(name); err != nil || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("open object folder: the name %q can't be part of a path", name)
+	}
+	return openIn(folder, tempFolder+"-"+name)
+}
+
+func openIn(folder, drafts string) (*Store, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make object folder: %w", err)
 	}
@@ -56,7 +69,7 @@ func Open(folder string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object folder: %w", err)
 	}
-	s := &Store{root: root, folders: map[string]bool{}}
+	s := &Store{root: root, drafts: drafts, folders: map[string]bool{}}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -64,10 +77,10 @@ func Open(folder string) (*Store, error) {
 }
 
 func (s *Store) prepare() error {
-	if err := s.root.RemoveAll(tempFolder); err != nil {
+	if err := s.root.RemoveAll(s.drafts); err != nil {
 		return fmt.Errorf("remove half-written objects: %w", err)
 	}
-	for _, name := range []string{tempFolder, objectsFolder} {
+	for _, name := range []string{s.drafts, objectsFolder} {
 		if err := s.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make object folder %s: %w", name, err)
 		}

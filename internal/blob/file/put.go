@@ -30,7 +30,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) er
 	if _, err := s.root.Stat(target); err == nil {
 		return fmt.Errorf("put object %s: %w", key, blob.ErrExists)
 	}
-	temp := tempFolder + "/" + strconv.FormatUint(s.temp.Add(1), 36)
+	temp := s.drafts + "/" + strconv.FormatUint(s.temp.Add(1), 36)
 	err := s.write(ctx, temp, r, size)
 	if err == nil {
 		err = s.publish(temp, target)

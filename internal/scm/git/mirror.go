@@ -42,6 +42,9 @@ type Config struct {
 	// AllowPrivate lets remotes be in private networks. Without it a name that leads to
 	// a private address is refused, so nobody can look around in the server's network.
 	AllowPrivate bool
+	// Shared: other servers work in the same folder, so what is queued here is queued with
+	// theirs, by locks on files.
+	Shared bool
 	// Lookup resolves host names; nil means the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
@@ -72,7 +75,7 @@ func New(ctx context.Context, config Config) (*Mirrors, error) {
 	if config.Lookup == nil {
 		config.Lookup = lookup
 	}
-	return &Mirrors{binary: binary, root: root, config: config}, nil
+	return &Mirrors{binary: binary, root: root, config: config, locks: keyedLocks{shared: config.Shared}}, nil
 }
 
 // Dir is where the mirror of repo lives. It fails when an identifier is malformed, so
