@@ -41,7 +41,12 @@ func (t *Tree) Take(ctx context.Context, committed bool) (*Capture, error) {
 		}
 		return &Capture{Commit: t.Head, Ref: t.Branch, tree: t}, nil
 	}
-	s, err := t.readStatus(ctx)
+	changes := t.changes
+	t.changes = nil // a second look is a new one
+	if changes == nil {
+		changes = func() (*status, error) { return readStatus(ctx, t.Root) }
+	}
+	s, err := changes()
 	if err != nil {
 		return nil, err
 	}

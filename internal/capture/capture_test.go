@@ -21,7 +21,7 @@ import (
 
 func take(t *testing.T, dir string) *capture.Capture {
 	t.Helper()
-	tree, err := capture.Open(t.Context(), dir)
+	tree, err := capture.OpenForTake(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,13 +21,13 @@ type status struct {
 
 func (s *status) clean() bool { return len(s.paths)+len(s.removed) == 0 && !s.staged }
 
-// readStatus asks git what changed. It does not touch the index: git's own refresh of
-// it is an optional lock, which is off.
-func (t *Tree) readStatus(ctx context.Context) (*status, error) {
-	out, err := git(ctx, t.Root, call{args: []string{"status", "--porcelain=v2", "-z", "--untracked-files=all",
+// readStatus asks git what changed in the whole repository that dir is in. It does not
+// touch the index: git's own refresh of it is an optional lock, which is off.
+func readStatus(ctx context.Context, dir string) (*status, error) {
+	out, err := git(ctx, dir, call{args: []string{"status", "--porcelain=v2", "-z", "--untracked-files=all",
 		"--ignored=no", "--ignore-submodules=none", "--no-renames"}})
 	if err != nil {
-		return nil, fmt.Errorf("read status of %s: %w", t.Root, err)
+		return nil, fmt.Errorf("read status of %s: %w", dir, err)
 	}
 	s := new(status)
 	for entry := range strings.SplitSeq(out, "\x00") {
@@ -35,7 +35,7 @@ func (t *Tree) readStatus(ctx context.Context) (*status, error) {
 			continue
 		}
 		if err := s.add(entry); err != nil {
-			return nil, fmt.Errorf("read status of %s: %w", t.Root, err)
+			return nil, fmt.Errorf("read status of %s: %w", dir, err)
 		}
 	}
 	if n := len(s.paths) + len(s.removed); n > changesMax {

@@ -39,6 +39,8 @@ type Tree struct {
 	Head    string // commit id; "" before the first commit
 	Branch  string // full ref that HEAD is on; "" when it is detached
 	Origin  string // URL of the remote "origin"; "" without one
+
+	changes func() (*status, error) // begun by OpenForTake; nil: not asked yet
 }
 
 // Open looks at the repository that dir is in. It costs two git processes, side by side.
@@ -64,6 +66,28 @@ func Open(ctx context.Context, dir string) (*Tree, error) {
 	default:
 		return nil, fmt.Errorf("read origin of %s: %w", t.Root, originErr)
 	}
+	return t, nil
+}
+
+// OpenForTake is Open for a caller that will Take the working tree as it is: what changed
+// is asked at the same time, by a third git process, so that Take need not wait for it.
+func OpenForTake(ctx context.Context, dir string) (*Tree, error) {
+	asked, stop := context.WithCancel(ctx)
+	answer := make(chan func() (*status, error), 1)
+	go func() {
+		s, err := readStatus(asked, dir)
+		answer <- func() (*status, error) { return s, err }
+	}()
+	t, err := Open(ctx, dir)
+	if err != nil || t.Bare {
+		stop()
+		<-answer
+		return t, err
+	}
+	t.changes = sync.OnceValues(func() (*status, error) {
+		defer stop()
+		return (<-answer)()
+	})
 	return t, nil
 }
 

@@ -50,7 +50,11 @@ func (a *app) take(ctx context.Context, o *runOptions) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
-	tree, err := capture.Open(ctx, folder)
+	look := capture.OpenForTake
+	if o.ref != "" || o.committed {
+		look = capture.Open
+	}
+	tree, err := look(ctx, folder)
 	if errors.Is(err, capture.ErrNoRepository) && o.ref != "" && o.repository != "" {
 		return &source{name: o.repository}, nil // the server knows both
 	}
