@@ -40,11 +40,12 @@ type Facts struct {
 	Silences   int   `json:"silences"`
 	Tokens     int   `json:"tokens"`
 	Results    int   `json:"results"` // of attempts
-	Lost       int   `json:"lost"`    // attempts whose committed result is that none came
 	LogBytes   int64 `json:"log_bytes"`
 	Marks      int   `json:"marks"`
 	Woken      int   `json:"woken"` // marks of a machine in the instant of waking, repeatable jobs only
 	Histories  int   `json:"operations_checked"`
+
+	Outcomes map[string]int `json:"outcomes"` // of attempts, by outcome and failure class
 }
 
 // order is a key with its body: what was asked for, and what was said.
@@ -76,7 +77,7 @@ type knownAttempt struct {
 // NewBook makes an empty one.
 func NewBook() *Book {
 	return &Book{orders: map[string]*order{}, runs: map[string]*known{}, attempts: map[string]*knownAttempt{},
-		tokens: map[domain.Token]bool{}, codes: map[string]int{}}
+		tokens: map[domain.Token]bool{}, codes: map[string]int{}, Facts: Facts{Outcomes: map[string]int{}}}
 }
 
 // finding notes a contradiction. Only the first ones are kept word by word.

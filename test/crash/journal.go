@@ -39,6 +39,7 @@ func sum(of map[Target]int) (n int) {
 // Journal is the file in which gos are accumulated, one JSON object a line.
 type Journal struct {
 	path    string
+	whole   int64 // bytes of whole lines; what a crash left behind them is overwritten
 	Entries []Entry
 }
 
@@ -64,6 +65,7 @@ func OpenJournal(path string) (*Journal, error) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			break
 		}
+		j.whole += int64(len(lines.Bytes())) + 1
 		j.Entries = append(j.Entries, e)
 	}
 	if err := lines.Err(); err != nil {
@@ -82,14 +84,19 @@ func (j *Journal) Add(e Entry) error {
 	if err != nil {
 		return fmt.Errorf("encode journal entry: %w", err)
 	}
-	file, err := os.OpenFile(j.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	line = append(line, '\n')
+	file, err := os.OpenFile(j.path, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	_, err = file.Write(append(line, '\n'))
+	_, err = file.WriteAt(line, j.whole)
+	if err == nil {
+		err = file.Truncate(j.whole + int64(len(line)))
+	}
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
+	j.whole += int64(len(line))
 	return nil
 }
 

@@ -27,13 +27,13 @@ func (e *Entry) Summary() string {
 	return fmt.Sprintf(`%s in %d s
   kills %d (%s), stops %d (%s), partitions %d (%s)
   accepted: %d runs, %d repeats of keys, %d mismatches refused, %d cancels, %d retries, %d decisions, %d tokens
-  compared: %d results (%d lost attempts), %d log bytes, %d marks (%d in the instant of waking), %d silences
+  compared: %d results (%s), %d log bytes, %d marks (%d in the instant of waking), %d silences
   linearizable: %d operations`, verdict, e.Seconds, sum(e.Kills), list(e.Kills), sum(e.Stops), list(e.Stops),
 		sum(e.Parts), list(e.Parts), f.Accepted, f.Repeats, f.Mismatches, f.Cancels, f.Retries, f.Settled, f.Tokens,
-		f.Results, f.Lost, f.LogBytes, f.Marks, f.Woken, f.Silences, f.Histories)
+		f.Results, list(f.Outcomes), f.LogBytes, f.Marks, f.Woken, f.Silences, f.Histories)
 }
 
-func list(of map[Target]int) string {
+func list[K ~string](of map[K]int) string {
 	var out []string
 	for _, t := range slices.Sorted(maps.Keys(of)) {
 		out = append(out, fmt.Sprintf("%s %d", t, of[t]))

@@ -190,9 +190,7 @@ func (s *Siege) compareRun(run *fairleadv1.Run) {
 				live++
 			} else {
 				b.Facts.Results++
-			}
-			if a.GetOutcome() == "lost" {
-				b.Facts.Lost++
+				b.Facts.Outcomes[strings.TrimSuffix(a.GetOutcome()+" "+a.GetFailureClass(), " ")]++
 			}
 			if known := b.attempts[a.GetId()]; known != nil && known.settled && a.GetOutcome() != "lost" {
 				b.note("attempt %s was settled by a person, and its outcome is %q", a.GetId(), a.GetOutcome())
