@@ -43,7 +43,8 @@ func (a *acks) fail(att domain.AttemptID, epoch uint64, err error) {
 		return
 	}
 	switch r.Code {
-	case domain.CodeNotOwner, domain.CodeStorageFull, domain.CodeStreamQuarantined, domain.CodeHistoryLost:
+	case domain.CodeNotOwner, domain.CodeStorageFull, domain.CodeStreamQuarantined, domain.CodeHistoryLost,
+		domain.CodeUpgradeUnfinished:
 		return
 	}
 	if r.Code == domain.CodeAttemptNotFound || r.Code == domain.CodeNotFound {

@@ -37,6 +37,7 @@ const (
 	CodeTooLarge            Code = "too_large"
 	CodeEvaluationMismatch  Code = "evaluation_mismatch"
 	CodeStorageFull         Code = "storage_full"
+	CodeUpgradeUnfinished   Code = "upgrade_unfinished"
 )
 
 // Codes lists every code with one sentence; docs/reference/errors.md is made from it.
@@ -80,5 +81,7 @@ func Codes() []struct {
 		{CodeTooLarge, "The request is over a documented limit."},
 		{CodeEvaluationMismatch, "The recorded evaluation does not belong to what the job waits for."},
 		{CodeStorageFull, "The server has no space left to store this durably; free space and try again."},
+		{CodeUpgradeUnfinished,
+			"Servers of two versions run together, and the older ones do not know this yet; try again after the upgrade."},
 	}
 }

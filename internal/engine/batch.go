@@ -25,6 +25,9 @@ type Committed struct {
 	// State is the stream's state after the row, for observers during their call only;
 	// reactors get nil.
 	State any
+	// Owned: this server owns the partition, and committed the row itself. Otherwise it
+	// read the row from the store; Epoch is then 0.
+	Owned bool
 }
 
 // Live is a live stream as observers see it. State is the owner's: read it during the
@@ -35,6 +38,7 @@ type Live struct {
 	Stream    domain.StreamID
 	Version   uint64
 	State     any
+	Owned     bool // this server owns the partition; otherwise it follows it
 }
 
 // batch is a transaction being decided or in flight.
@@ -60,7 +64,11 @@ func newBatch() *batch {
 // flush decides everything that is ready and asks for one append. At most one batch is
 // in flight; while it commits, the next one collects.
 func (o *owner) flush(now time.Time) []any {
-	cursors := o.lagging && len(o.moved) > 0
+	cursors := (o.lagging || o.leaving != nil) && len(o.moved) > 0
+	if o.leaving != nil && !o.left && o.stopped == nil && o.flying == nil && !cursors {
+		o.left = true
+		return []any{effLeft{}}
+	}
 	if o.flying != nil || o.stopped != nil || (len(o.ready) == 0 && !cursors) {
 		return nil
 	}
@@ -120,8 +128,13 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 		b.answers = append(b.answers, effAnswer{item: it, err: rejection})
 		return nil
 	}
-	o.apply(b, s, decision.Events)
-	if counter != nil && len(decision.Events) > 0 {
+	events, err := s.kind.lower(decision.Events, o.format)
+	if err != nil {
+		b.answers = append(b.answers, effAnswer{item: it, err: unfinished(err.Error() + ".")})
+		return nil
+	}
+	o.apply(b, s, events)
+	if counter != nil && len(events) > 0 {
 		b.counters[counterID(counter.Tenant, counter.Name)] = *counter
 	}
 	b.answers = append(b.answers, effAnswer{item: it, ack: Ack{
@@ -274,17 +287,21 @@ func (o *owner) appended(err error) []any {
 	case errors.Is(err, store.ErrFenced):
 		o.flying = nil
 		lost := domain.Reject(domain.CodeNotOwner, "Another server owns this partition now; try again.")
-		return append(o.refuse(b, lost), o.stop(lost)...)
+		return append(o.stop(lost), o.refuse(b, lost)...)
 	case errors.Is(err, store.ErrBroken):
 		return []any{effFatal{err}}
 	default: // unknown, a conflict, a database that went away: ask under a higher epoch
-		return []any{effReacquire{b.store}}
+		o.tries = 0
+		return []any{effReacquire{b.store, o.epoch, 0}}
 	}
 }
 
 // reacquired goes on after the owner raised its epoch to learn what became of a batch.
 func (o *owner) reacquired(in inReacquired) []any {
 	b := o.flying
+	if in.fenced || in.lost != nil {
+		return o.deposed(b, in)
+	}
 	o.epoch = in.own.Epoch
 	if in.arrived {
 		return o.committed(b)
@@ -304,6 +321,23 @@ func (o *owner) reacquired(in inReacquired) []any {
 	return o.abandon(b)
 }
 
+// deposed ends the partition here, and tells the batch in flight what became of it.
+func (o *owner) deposed(b *batch, in inReacquired) (effects []any) {
+	why := in.lost
+	if why == nil {
+		why = domain.Reject(domain.CodeNotOwner, "Another server owns this partition now; try again.")
+	}
+	effects = o.stop(why)
+	switch {
+	case in.arrived:
+		return append(effects, o.committed(b)...)
+	case len(b.store.Rows) == 0:
+		return append(effects, o.end(why)...) // nothing in the log tells
+	}
+	o.flying = nil
+	return append(effects, o.refuse(b, why)...)
+}
+
 // committed answers everybody in the batch; only now does it count as having happened.
 func (o *owner) committed(b *batch) (effects []any) {
 	o.flying = nil
@@ -321,7 +355,7 @@ func (o *owner) committed(b *batch) (effects []any) {
 		key := streamKey{r.Tenant, r.Stream}
 		rows = append(rows, Committed{Partition: o.partition, Epoch: o.epoch, Position: r.Position,
 			Tenant: r.Tenant, Stream: r.Stream, First: b.first[key], Version: r.Version, At: r.At, Events: b.events[key],
-			State: b.touched[key].state})
+			State: b.touched[key].state, Owned: true})
 		s, head := b.touched[key], &b.store.Heads[i]
 		s.stored, s.wake, s.live = true, head.NextWake, head.Live
 		o.timers.set(key, head.NextWake)
@@ -330,8 +364,9 @@ func (o *owner) committed(b *batch) (effects []any) {
 			delete(o.streams, key)
 		}
 	}
-	// Observers first: who reads its answer must find dispatch and pages up to date.
-	if len(rows) > 0 {
+	// Observers first: who reads its answer must find dispatch and pages up to date. Those
+	// of a partition that was lost meanwhile learn of it by whoever follows.
+	if len(rows) > 0 && o.stopped == nil {
 		effects = append(effects, effCommitted{rows})
 	}
 	return append(effects, o.reply(b)...)
@@ -379,7 +414,7 @@ func (o *owner) drop(key streamKey) []any {
 	s := o.streams[key]
 	delete(o.streams, key)
 	o.timers.set(key, time.Time{})
-	if s == nil || !s.stored || o.loading[key] != nil {
+	if s == nil || !s.stored || o.loading[key] != nil || o.refusing() != nil {
 		return nil
 	}
 	o.loading[key] = []*item{}

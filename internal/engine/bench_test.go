@@ -100,9 +100,9 @@ func (c *counting) Append(ctx context.Context, b store.Batch) error {
 // eventCounter counts committed events.
 type eventCounter struct{ events atomic.Int64 }
 
-func (c *eventCounter) Loaded(engine.Live)       {}
-func (c *eventCounter) Ready(domain.PartitionID) {}
-func (c *eventCounter) Lost(domain.PartitionID)  {}
+func (c *eventCounter) Loaded(engine.Live)             {}
+func (c *eventCounter) Ready(domain.PartitionID, bool) {}
+func (c *eventCounter) Lost(domain.PartitionID)        {}
 func (c *eventCounter) Committed(rows []engine.Committed) {
 	for i := range rows {
 		c.events.Add(int64(len(rows[i].Events)))

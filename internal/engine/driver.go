@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +26,16 @@ type driver struct {
 	owner  *owner
 	inbox  chan any
 	knock  chan struct{} // something was put into inbox
-	ended  chan struct{}
-	reads  *host.Seats // of lookups
+	reads  *host.Seats   // of lookups
 	tails  []*tail
 	jumps  uint64 // of the clock, that the owner knows of
+	warm   map[streamKey]*stream
+	shown  bool // observers were shown something that nobody has taken back
+
+	cancel  context.CancelFunc
+	left    chan struct{} // closed when a leaving owner has nothing under way any more
+	ended   chan struct{} // closed when the loop has ended and everybody has an answer
+	working *crew         // reactors and jobs
 
 	mu       sync.Mutex
 	status   PartitionStatus
@@ -37,30 +44,39 @@ type driver struct {
 
 func newDriver(e *Engine, o *owner) *driver {
 	_, jumps := e.cfg.Clock.Now()
-	return &driver{engine: e, owner: o, inbox: make(chan any, inboxSize), knock: make(chan struct{}, 1),
-		ended: make(chan struct{}), reads: host.NewSeats(e.cfg.Host, lookupMax), jumps: jumps}
+	d := &driver{engine: e, owner: o, inbox: make(chan any, inboxSize), knock: make(chan struct{}, 1),
+		left: make(chan struct{}), ended: make(chan struct{}), reads: host.NewSeats(e.cfg.Host, lookupMax),
+		jumps: jumps, cancel: func() {}, working: newCrew(e.cfg.Host)}
+	d.publish()
+	return d
 }
 
 // start loads live streams and begins to work. Nothing is decided on a stream before it
 // is loaded, so commands may come at once.
 func (d *driver) start(ctx context.Context, heads []store.Head, reactors []Reactor) {
+	ctx, d.cancel = context.WithCancel(ctx)
 	for _, r := range reactors {
 		d.tails = append(d.tails, newTail(d, r))
 	}
 	d.publish()
-	d.engine.begin(func() { d.loop(ctx, heads) })
 	for _, t := range d.tails {
-		d.engine.begin(func() { t.loop(ctx) })
+		d.working.Go(func() { t.loop(ctx) })
+	}
+	started := d.engine.done.Go(func() {
+		d.loop(ctx, heads)
+		d.cancel()
+		d.working.Wait()
+	})
+	if !started {
+		d.finish(ctx)
 	}
 }
-
-var errStopping = domain.Reject(domain.CodeNotOwner, "This server is stopping; try again.")
 
 // send hands an input to the owner.
 func (d *driver) send(ctx context.Context, in any) error {
 	select {
 	case <-d.ended:
-		return errStopping
+		return notOwner()
 	default:
 	}
 	if err := ctx.Err(); err != nil {
@@ -69,7 +85,7 @@ func (d *driver) send(ctx context.Context, in any) error {
 	select {
 	case d.inbox <- in:
 	case <-d.ended:
-		return errStopping
+		return notOwner()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -77,16 +93,39 @@ func (d *driver) send(ctx context.Context, in any) error {
 	case d.knock <- struct{}{}:
 	default:
 	}
+	select {
+	case <-d.ended:
+		d.drain() // it may have come after the loop looked for the last time
+	default:
+	}
 	return nil
+}
+
+// drain answers what nobody takes any more. Whoever finds the loop ended may call it.
+func (d *driver) drain() {
+	for {
+		select {
+		case in := <-d.inbox:
+			if s, ok := in.(inSubmit); ok && s.item.answer != nil {
+				s.item.answer(Ack{}, notOwner())
+			}
+		default:
+			return
+		}
+	}
 }
 
 // loop is the owner's goroutine: take what waits, step, flush, carry out the effects.
 func (d *driver) loop(ctx context.Context, heads []store.Head) {
-	defer close(d.ended)
-	d.carry(ctx, d.owner.begin(heads))
+	defer d.finish(ctx)
+	if d.owner.stopped == nil {
+		d.shown = true
+		d.carry(ctx, d.owner.begin(heads, d.warm))
+	}
+	d.warm = nil
 	h := d.engine.cfg.Host
 	sweep, cursor := h.Elapsed()+d.engine.cfg.Sweep, h.Elapsed()+cursorLag
-	for {
+	for !d.over() {
 		limit := min(sweep, cursor) - h.Elapsed()
 		if at, ok := d.owner.wakeAt(); ok {
 			now, _ := d.engine.cfg.Clock.Now()
@@ -104,6 +143,27 @@ func (d *driver) loop(ctx context.Context, heads []store.Head) {
 			ins, cursor = append(ins, inCursors{}), now+cursorLag
 		}
 		d.work(ctx, ins)
+	}
+}
+
+// over: a member of a fleet that was fenced has nothing to do here any more. It is called
+// on the owner's goroutine.
+func (d *driver) over() bool {
+	return d.engine.fleet() && d.owner.flying == nil && d.owner.stopped != nil &&
+		d.owner.stopped.Code == domain.CodeNotOwner
+}
+
+// finish answers everybody who still waits. A fenced partition is followed from then on.
+func (d *driver) finish(ctx context.Context) {
+	fenced := ctx.Err() == nil && d.over()
+	for _, eff := range d.owner.end(notOwner()) {
+		d.answer(eff)
+	}
+	d.publish()
+	close(d.ended)
+	d.drain()
+	if fenced {
+		d.engine.done.Go(func() { d.engine.fenced(d) })
 	}
 }
 
@@ -126,6 +186,12 @@ func (d *driver) work(ctx context.Context, ins []any) {
 		}
 		break
 	}
+	d.flush(ctx, now)
+}
+
+// flush lets the owner decide and commit, and says how far the log has come.
+func (d *driver) flush(ctx context.Context, now time.Time) {
+	before := d.snapshot().Position
 	for {
 		effects := d.owner.flush(now)
 		d.carry(ctx, effects)
@@ -136,6 +202,9 @@ func (d *driver) work(ctx context.Context, ins []any) {
 	d.publish()
 	for _, t := range d.tails {
 		t.reach(d.owner.position)
+	}
+	if d.owner.position != before {
+		d.engine.cfg.Moved(d.owner.partition, d.owner.position)
 	}
 }
 
@@ -158,88 +227,158 @@ func (d *driver) take(ctx context.Context, in any, now time.Time) {
 // carry carries out effects; slow ones on goroutines of their own that answer by inbox.
 func (d *driver) carry(ctx context.Context, effects []any) {
 	for _, eff := range effects {
-		switch eff := eff.(type) {
-		case effLoad:
-			d.load(ctx, eff.key)
-		case effKey:
-			d.lookup(ctx, func() any {
-				k, err := d.engine.cfg.Store.Key(ctx, eff.item.env.Tenant, eff.item.env.Key.Scope, eff.item.env.Key.Key)
-				if errors.Is(err, store.ErrNotFound) {
-					return inKey{item: eff.item}
-				}
-				return inKey{eff.item, &k, err}
-			})
-		case effCounter:
-			d.lookup(ctx, func() any {
-				n, err := d.engine.cfg.Store.Counter(ctx, eff.tenant, eff.name)
-				return inCounter{eff.tenant, eff.name, n, err}
-			})
-		case effAppend:
-			d.background(ctx, func() any { return inAppended{d.engine.cfg.Store.Append(ctx, eff.batch)} })
-		case effReacquire:
-			d.background(ctx, func() any { return d.settle(ctx, eff.batch) })
-		case effAnswer:
-			if eff.item.answer != nil {
-				eff.item.answer(eff.ack, eff.err)
-			}
-		case effCommitted:
-			for _, o := range d.engine.observers {
-				o.Committed(eff.rows)
-			}
-			for i := range eff.rows {
-				eff.rows[i].State = nil // the owner's own again
-			}
-			for _, t := range d.tails {
-				t.offer(eff.rows)
-			}
-		case effLoaded:
-			for _, o := range d.engine.observers {
-				o.Loaded(eff.live)
-			}
-		case effReady:
-			for _, o := range d.engine.observers {
-				o.Ready(d.owner.partition)
-			}
-		case effProblem:
-			d.engine.cfg.Log.Error("stream quarantined", "partition", d.owner.partition,
-				"stream", eff.stream, "problem", eff.text)
-		case effFatal:
-			d.engine.cfg.Fatal(fmt.Errorf("append to partition %s: %w", d.owner.partition, eff.err))
-		case effLost:
-			d.engine.cfg.Log.Error("partition stopped", "partition", d.owner.partition, "reason", d.owner.stopped)
-			for _, o := range d.engine.observers {
-				o.Lost(d.owner.partition)
-			}
-		default:
-			panic(fmt.Sprintf("driver of %s got an effect of type %T", d.owner.partition, eff))
+		if j, ok := d.job(eff); ok {
+			d.background(ctx, j)
+			continue
 		}
+		d.show(eff)
 	}
 }
 
-func (d *driver) load(ctx context.Context, key streamKey) {
-	d.lookup(ctx, func() any {
-		s, err := d.read(ctx, key)
-		if err != nil {
-			host.Pause(ctx, d.engine.cfg.Host, 200*time.Millisecond) // a store that is away is not asked in a tight loop
+// show carries out the effects that ask nobody: answers, observers, the log of operators.
+func (d *driver) show(eff any) {
+	switch eff := eff.(type) {
+	case effAnswer:
+		d.answer(eff)
+	case effCommitted:
+		for _, o := range d.engine.observers {
+			o.Committed(eff.rows)
 		}
-		return inLoaded{key, s, err}
+		for i := range eff.rows {
+			eff.rows[i].State = nil // the owner's own again
+		}
+		for _, t := range d.tails {
+			t.offer(eff.rows)
+		}
+	case effLoaded:
+		for _, o := range d.engine.observers {
+			o.Loaded(eff.live)
+		}
+	case effReady:
+		for _, o := range d.engine.observers {
+			o.Ready(d.owner.partition, true)
+		}
+	case effProblem:
+		d.engine.cfg.Log.Error("stream quarantined", "partition", d.owner.partition,
+			"stream", eff.stream, "problem", eff.text)
+	case effFatal:
+		d.engine.cfg.Fatal(fmt.Errorf("append to partition %s: %w", d.owner.partition, eff.err))
+	case effLeft:
+		close(d.left)
+	case effLost:
+		d.engine.cfg.Log.Error("partition stopped", "partition", d.owner.partition, "reason", d.owner.stopped)
+		d.shown = false
+		for _, o := range d.engine.observers {
+			o.Lost(d.owner.partition)
+		}
+	default:
+		panic(fmt.Sprintf("driver of %s got an effect of type %T", d.owner.partition, eff))
+	}
+}
+
+func (d *driver) answer(eff any) {
+	if a, ok := eff.(effAnswer); ok && a.item.answer != nil {
+		a.item.answer(a.ack, a.err)
+	}
+}
+
+// job is an effect that asks the store: what run answers is the owner's next input.
+type job struct {
+	name string
+	run  func(ctx context.Context) any
+	wait time.Duration // before it runs
+	many bool          // a read: a bounded number of them runs at once
+}
+
+// job gives an effect its call of the store; ok is false for effects that need none.
+func (d *driver) job(eff any) (j job, ok bool) {
+	st := d.engine.cfg.Store
+	switch eff := eff.(type) {
+	case effLoad:
+		return job{name: "load", many: true, run: func(ctx context.Context) any {
+			s, err := d.engine.readStream(ctx, eff.key, latest)
+			return inLoaded{eff.key, s, err}
+		}}, true
+	case effKey:
+		return job{name: "key", many: true, run: func(ctx context.Context) any {
+			k, err := st.Key(ctx, eff.item.env.Tenant, eff.item.env.Key.Scope, eff.item.env.Key.Key)
+			if errors.Is(err, store.ErrNotFound) {
+				return inKey{item: eff.item}
+			}
+			return inKey{eff.item, &k, err}
+		}}, true
+	case effCounter:
+		return job{name: "counter", many: true, run: func(ctx context.Context) any {
+			n, err := st.Counter(ctx, eff.tenant, eff.name)
+			return inCounter{eff.tenant, eff.name, n, err}
+		}}, true
+	case effAppend:
+		return job{name: "append", run: func(ctx context.Context) any { return inAppended{st.Append(ctx, eff.batch)} }}, true
+	case effReacquire:
+		wait := min(settlePause<<min(eff.tries, 10), settlePauseMax)
+		if eff.tries == 0 {
+			wait = 0
+		}
+		return job{name: "settle", wait: wait, run: func(ctx context.Context) any { return d.settle(ctx, eff) }}, true
+	}
+	return job{}, false
+}
+
+const (
+	settlePause    = 25 * time.Millisecond
+	settlePauseMax = 2 * time.Second
+	readPause      = 200 * time.Millisecond // a store that is away is not asked in a tight loop
+)
+
+// background runs a job and hands its answer to the owner.
+func (d *driver) background(ctx context.Context, j job) {
+	d.working.Go(func() {
+		if in := j.do(ctx, d.engine.cfg.Host, d.reads); in != nil {
+			_ = d.send(ctx, in) // fails only when the owner has ended: nobody waits any more
+		}
 	})
 }
 
-// read builds a stream's state from the store. A checkpoint that can't be decoded is
-// derived data: the whole history is read instead.
-func (d *driver) read(ctx context.Context, key streamKey) (*stream, error) {
-	kind := d.engine.kinds[key.id.Kind()]
+// do runs the job and gives its answer, nil when ctx ended before there was one. What the
+// store did not answer is not asked again in a tight loop.
+func (j job) do(ctx context.Context, h host.Host, seats *host.Seats) any {
+	if j.wait > 0 && !host.Pause(ctx, h, j.wait) {
+		return nil
+	}
+	if j.many {
+		if !seats.Take(ctx) {
+			return nil
+		}
+		defer seats.Leave()
+	}
+	in := j.run(ctx)
+	if failed(in) && !host.Pause(ctx, h, readPause) {
+		return nil
+	}
+	return in
+}
+
+// latest asks readStream for all that there is.
+const latest = ^uint64(0)
+
+// readStream builds a stream's state from the store, up to a version. A checkpoint that
+// can't be decoded, or is of later, is derived data: the whole history is read instead.
+func (e *Engine) readStream(ctx context.Context, key streamKey, upTo uint64) (*stream, error) {
+	kind := e.kinds[key.id.Kind()]
 	if kind == nil {
-		return nil, fmt.Errorf("load stream %s: no such kind", key.id)
+		return nil, fmt.Errorf("load stream %s: no such kind: %w", key.id, errUnreadable)
 	}
 	var state any
 	var version, saved uint64
 	for _, checkpoint := range []bool{true, false} {
-		h, err := d.engine.cfg.Store.Load(ctx, key.tenant, key.id, checkpoint, kind.Encoding)
+		h, err := e.cfg.Store.Load(ctx, key.tenant, key.id, checkpoint, kind.Encoding)
 		if err != nil {
 			return nil, fmt.Errorf("load stream %s: %w", key.id, err)
 		}
+		if h.Checkpoint != nil && h.Checkpoint.Version > upTo {
+			continue
+		}
+		h.Rows = slices.DeleteFunc(slices.Clone(h.Rows), func(r store.Row) bool { return r.Version > upTo })
 		if state, version, err = kind.rebuild(h); err == nil {
 			if h.Checkpoint != nil {
 				saved = h.Checkpoint.Version
@@ -252,40 +391,46 @@ func (d *driver) read(ctx context.Context, key streamKey) (*stream, error) {
 	return &stream{key: key, kind: kind, state: state, version: version, saved: saved, stored: version > 0}, nil
 }
 
-// lookup runs a store read in the background, a bounded number at once.
-func (d *driver) lookup(ctx context.Context, read func() any) {
-	d.engine.begin(func() {
-		if !d.reads.Take(ctx) {
-			return
+// settle finds out what became of an append. Raising the epoch waits for the old
+// transaction, then the position tells. In a fleet the epoch is raised only if it is still
+// this owner's: one that slept while another took over must not take it back, and finds its
+// batch in the log if it is there.
+func (d *driver) settle(ctx context.Context, eff effReacquire) any {
+	st, b := d.engine.cfg.Store, eff.batch
+	last := b.Prev + store.Position(len(b.Rows))
+	var own store.Ownership
+	var err error
+	if d.engine.fleet() {
+		own, err = st.Take(ctx, b.Partition, d.engine.cfg.Owner, eff.epoch)
+	} else {
+		own, err = st.Acquire(ctx, b.Partition, d.engine.cfg.Owner)
+	}
+	fenced := errors.Is(err, store.ErrFenced)
+	if err == nil {
+		in := inReacquired{own: own, arrived: len(b.Rows) > 0 && own.Position == last && own.Digest == b.Digest}
+		if in.arrived || own.Position == b.Prev && own.Digest == b.PrevDigest {
+			return in
 		}
-		defer d.reads.Leave()
-		_ = d.send(ctx, read()) // fails only when the owner has ended: nobody waits any more
-	})
-}
-
-func (d *driver) background(ctx context.Context, act func() any) {
-	d.engine.begin(func() { _ = d.send(ctx, act()) })
-}
-
-// settle finds out what became of an append: raising the epoch waits for the old
-// transaction, then the position tells. It goes on until the store answers.
-func (d *driver) settle(ctx context.Context, b store.Batch) any {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		own, err := d.engine.cfg.Store.Acquire(ctx, b.Partition, d.engine.cfg.Owner)
-		if err == nil {
-			last := b.Prev + store.Position(len(b.Rows))
-			arrived := len(b.Rows) > 0 && own.Position == last && own.Digest == b.Digest
-			return inReacquired{own: own, arrived: arrived}
-		}
-		if ctx.Err() != nil {
-			return inAppended{store.ErrFenced}
-		}
-		d.engine.cfg.Log.Warn("store does not answer; the batch in flight is not settled yet",
-			"partition", b.Partition, "error", err)
-		if !host.Pause(ctx, d.engine.cfg.Host, pause) {
-			return inAppended{store.ErrFenced}
+		before := domain.Token{Partition: b.Partition, Epoch: b.Epoch, Position: uint64(b.Prev), Digest: b.PrevDigest}
+		if in.lost, err = d.engine.compare(ctx, before, own.Position); err == nil {
+			return in
 		}
 	}
+	if fenced {
+		if len(b.Rows) == 0 {
+			return inReacquired{fenced: true}
+		}
+		var digest domain.Digest
+		digest, _, err = st.BatchAt(ctx, b.Partition, last)
+		if err == nil || errors.Is(err, store.ErrNotFound) {
+			return inReacquired{fenced: true, arrived: err == nil && digest == b.Digest}
+		}
+	}
+	if ctx.Err() == nil {
+		d.engine.cfg.Log.Warn("store does not answer; the batch in flight is not settled yet",
+			"partition", b.Partition, "error", err)
+	}
+	return inUnsettled{}
 }
 
 // publish copies what operators see; it runs on the owner's goroutine.
@@ -329,29 +474,23 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 		}
 		switch d.engine.cfg.Host.Wait(ctx, host.For{News: a.answered, End: d.ended, Limit: host.Forever}) {
 		case host.End:
-			return errStopping
+			return notOwner()
 		case host.Ended:
 			return ctx.Err()
 		}
 		held = *a.position
 	}
-	lost := domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
-		"Somebody holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
-			"acknowledged history is missing. The partition is stopped; see the operations guide.",
-		token.Position, token.Partition, held))
-	if token.Position <= uint64(held) {
-		digest, _, err := d.engine.cfg.Store.BatchAt(ctx, token.Partition, store.Position(token.Position))
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("check token of %s: %w", token.Partition, err)
+	lost, err := d.engine.compare(ctx, token, held)
+	if err != nil {
+		return err
+	}
+	if lost == nil {
+		d.mu.Lock()
+		if token.Position > d.verified.Position {
+			d.verified = token
 		}
-		if err == nil && digest == token.Digest {
-			d.mu.Lock()
-			if token.Position > d.verified.Position {
-				d.verified = token
-			}
-			d.mu.Unlock()
-			return nil
-		}
+		d.mu.Unlock()
+		return nil
 	}
 	if err := d.send(ctx, inStop{lost}); err != nil {
 		return err

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -14,18 +15,23 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
-// Observer sees what was committed, in order, on the owner's goroutine: it must be quick
-// and must not call the engine synchronously. Missing news is repaired by Loaded, which
-// comes at take-over and again with every sweep of the reconciler.
+// Observer sees what was committed, in order: it must be quick and must not call the
+// engine synchronously. Missing news is repaired by Loaded, which comes at the start and
+// again with every sweep of the reconciler.
+//
+// A partition is shown either by its owner (owned) or by a follower, which reads what an
+// owner elsewhere commits. When that changes, Lost comes first and then everything anew;
+// only who owns a partition may act on what it is shown.
 type Observer interface {
 	// Loaded shows the committed state of a live stream.
 	Loaded(live Live)
-	// Committed shows rows of one batch.
+	// Committed shows rows of one batch, or of a part of one when followed. A stream
+	// appears at most once in a call.
 	Committed(rows []Committed)
-	// Ready says that every stream that was live at take-over has been shown by Loaded,
-	// so what the observer was not shown does not exist.
-	Ready(partition domain.PartitionID)
-	// Lost says that the partition is not owned here any more.
+	// Ready says that every stream that was live has been shown by Loaded, so what the
+	// observer was not shown does not exist.
+	Ready(partition domain.PartitionID, owned bool)
+	// Lost says that what was shown of the partition is not kept up to date any more.
 	Lost(partition domain.PartitionID)
 }
 
@@ -35,7 +41,7 @@ type Config struct {
 	Kinds      []*Kind
 	Partitions []domain.PartitionID // those that repositories are routed to
 	Pools      []domain.PartitionID // further ones, of pools
-	Owner      string               // this server's name, for operators
+	Owner      string               // this server's name, unique in a fleet
 	Clock      *Clock
 	Log        *slog.Logger
 	// Host is what the engine's work runs on; nil is the machine.
@@ -49,31 +55,64 @@ type Config struct {
 	Sweep time.Duration
 	// Fatal is told of a store that can't be trusted any more: the process must end.
 	Fatal func(error)
+
+	// Forward carries a command to the member that owns its partition, and its answer
+	// back. An error that wraps ErrUnsent says that the command did not leave; after any
+	// other error the outcome is not known. nil: this server is alone; it owns every
+	// partition from Start on and forwards nothing.
+	Forward func(ctx context.Context, to store.Holding, w Wire) (WireAck, error)
+	// Moved is told how far an owned partition has come after each commit, on the owner's
+	// goroutine: other servers want to hear it. It must not block.
+	Moved func(partition domain.PartitionID, at store.Position)
+	// Format is the event format that this program writes when it may; 0 is 1. A fleet
+	// writes the highest one that all its members read, see Picture.Format.
+	Format uint32
+	// Spread is how new repositories spread over partitions; empty is by tenant.
+	Spread string
+	// Patience is how long Submit waits for a partition that is between two owners; 0 is 5 s.
+	Patience time.Duration
+	// Poll is how often the positions of followed partitions are looked up, as a fallback
+	// for news; 0 is 250 ms.
+	Poll time.Duration
 }
 
-// Engine owns partitions and takes commands for them.
+// Engine owns partitions, follows the others, and takes commands for all.
 type Engine struct {
 	cfg       Config
 	kinds     map[string]*Kind
 	observers []Observer
 	reactors  []Reactor
+	seats     map[domain.PartitionID]*seat // fixed by New
+	order     []domain.PartitionID         // of seats, as configured
 
-	mu      sync.RWMutex
-	drivers map[domain.PartitionID]*driver
+	run     context.Context // ends with Close
 	cancel  context.CancelFunc
-	done    sync.WaitGroup
+	done    *crew
+	yielded atomic.Bool
+	format  atomic.Uint32 // that may be written
 }
 
 // New makes an engine that owns nothing yet. Register observers and reactors, then Start.
 func New(cfg Config) *Engine {
 	cfg.Host = host.Or(cfg.Host)
-	e := &Engine{cfg: cfg, kinds: map[string]*Kind{}, drivers: map[domain.PartitionID]*driver{}}
+	e := &Engine{cfg: cfg, kinds: map[string]*Kind{}, seats: map[domain.PartitionID]*seat{}, done: newCrew(cfg.Host)}
 	for _, k := range cfg.Kinds {
 		e.kinds[k.Name] = k
 	}
-	if e.cfg.Sweep == 0 {
-		e.cfg.Sweep = 15 * time.Second
+	for _, p := range slices.Concat(cfg.Partitions, cfg.Pools) {
+		e.seats[p] = newSeat(p, cfg.Host)
+		e.order = append(e.order, p)
 	}
+	for _, d := range []struct {
+		at    *time.Duration
+		value time.Duration
+	}{{&e.cfg.Sweep, 15 * time.Second}, {&e.cfg.Patience, 5 * time.Second}, {&e.cfg.Poll, 250 * time.Millisecond}} {
+		if *d.at == 0 {
+			*d.at = d.value
+		}
+	}
+	e.cfg.Format = max(e.cfg.Format, 1)
+	e.format.Store(e.cfg.Format)
 	if e.cfg.Clock == nil {
 		e.cfg.Clock = NewClock()
 	}
@@ -83,6 +122,10 @@ func New(cfg Config) *Engine {
 	if e.cfg.Fatal == nil {
 		e.cfg.Fatal = func(err error) { panic(err) }
 	}
+	if e.cfg.Moved == nil {
+		e.cfg.Moved = func(domain.PartitionID, store.Position) {}
+	}
+	e.run, e.cancel = context.WithCancel(context.Background())
 	return e
 }
 
@@ -92,65 +135,47 @@ func (e *Engine) Observe(o Observer) { e.observers = append(e.observers, o) }
 // React registers a reactor. Call it before Start.
 func (e *Engine) React(r Reactor) { e.reactors = append(e.reactors, r) }
 
-// Start takes ownership of all configured partitions and loads their live streams.
+// Start begins to work. A server that is alone takes all configured partitions and loads
+// their live streams; a member of a fleet follows all of them, until Own is called.
 func (e *Engine) Start(ctx context.Context) error {
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e.cancel = cancel
-	for _, p := range append(append([]domain.PartitionID{}, e.cfg.Partitions...), e.cfg.Pools...) {
-		if err := e.own(ctx, run, p); err != nil {
-			cancel()
+	if e.fleet() {
+		for _, p := range e.order {
+			e.follow(e.seats[p])
+		}
+		e.done.Go(e.watch)
+		return nil
+	}
+	for _, p := range e.order {
+		s := e.seats[p]
+		err := e.seize(ctx, s, func() (store.Ownership, error) { return e.cfg.Store.Acquire(ctx, p, e.cfg.Owner) })
+		if err != nil {
+			e.cancel()
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *Engine) own(ctx, run context.Context, p domain.PartitionID) error {
-	own, err := e.cfg.Store.Acquire(ctx, p, e.cfg.Owner)
-	if err != nil {
-		return fmt.Errorf("acquire partition %s: %w", p, err)
-	}
-	heads, err := e.cfg.Store.Live(ctx, p)
-	if err != nil {
-		return fmt.Errorf("list live streams of %s: %w", p, err)
-	}
-	cursors, err := e.cfg.Store.Cursors(ctx, p)
-	if err != nil {
-		return fmt.Errorf("read cursors of %s: %w", p, err)
-	}
-	d := newDriver(e, newOwner(own, e.kinds, e.cfg.Paranoid))
-	for _, c := range cursors {
-		d.owner.cursors[c.Reactor] = c.Position
-	}
-	e.mu.Lock()
-	e.drivers[p] = d
-	e.mu.Unlock()
-	d.start(run, heads, e.reactors)
-	return nil
-}
-
-// begin starts work that Close waits for.
-func (e *Engine) begin(f func()) {
-	e.done.Add(1)
-	e.cfg.Host.Go(func() {
-		defer e.done.Done()
-		f()
-	})
-}
+// fleet reports whether there may be other servers.
+func (e *Engine) fleet() bool { return e.cfg.Forward != nil }
 
 // Close stops everything. Commands in flight are committed or answered with an error.
 func (e *Engine) Close() {
-	if e.cancel != nil {
-		e.cancel()
-	}
+	e.done.Close()
+	e.cancel()
 	e.done.Wait()
 }
 
-// Route is the partition of a new repository: by tenant, so that a tenant's repositories
-// share one by default. Rows keep the partition that they were made with.
-func (e *Engine) Route(tenant domain.TenantID) domain.PartitionID {
+// Route is the partition of a new repository. By default a tenant's repositories share
+// one; a fleet may spread them, see Config.Spread. Rows keep the partition that they were
+// made with.
+func (e *Engine) Route(tenant domain.TenantID, repository domain.RepositoryID) domain.PartitionID {
 	h := fnv.New32a()
 	h.Write([]byte(tenant))
+	if e.cfg.Spread == store.SpreadRepository {
+		h.Write([]byte{0})
+		h.Write([]byte(repository))
+	}
 	return e.cfg.Partitions[int(h.Sum32()%uint32(len(e.cfg.Partitions)))]
 }
 
@@ -160,15 +185,40 @@ func (e *Engine) Now() time.Time {
 	return now
 }
 
+// driver is the owner here, nil when the partition is owned elsewhere.
 func (e *Engine) driver(p domain.PartitionID) *driver {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return e.drivers[p]
+	if s := e.seats[p]; s != nil {
+		return s.driver.Load()
+	}
+	return nil
 }
 
-// Submit hands a command to the partition's owner and waits until it is committed or
-// refused. If ctx ends first the command may still act: ask again with the same key.
+// Submit hands a command to the partition's owner, here or elsewhere, and waits until it
+// is committed or refused. If ctx ends first the command may still act: ask again with the
+// same key. A partition that is between two owners is waited for, see Config.Patience.
 func (e *Engine) Submit(ctx context.Context, env Envelope) (Ack, error) {
+	ack, err := e.submit(ctx, env)
+	if !e.fleet() || !betweenOwners(err) {
+		return ack, err
+	}
+	patience, cancel := host.Within(ctx, e.cfg.Host, e.cfg.Patience)
+	defer cancel()
+	for wait := 10 * time.Millisecond; betweenOwners(err); wait = min(2*wait, 100*time.Millisecond) {
+		if e.run.Err() != nil || !host.Pause(patience, e.cfg.Host, wait) {
+			break
+		}
+		ack, err = e.submit(ctx, env)
+	}
+	return ack, err
+}
+
+// betweenOwners: nothing happened, and another try may find the partition's next owner.
+func betweenOwners(err error) bool {
+	r, ok := domain.AsRejection(err)
+	return ok && r.Code == domain.CodeNotOwner
+}
+
+func (e *Engine) submit(ctx context.Context, env Envelope) (Ack, error) {
 	var ack Ack
 	var failed error
 	answered := make(chan struct{})
@@ -185,18 +235,33 @@ func (e *Engine) Submit(ctx context.Context, env Envelope) (Ack, error) {
 	return ack, failed
 }
 
-// Send is Submit without waiting: answer is called once, on the owner's goroutine, and
-// must not block. An error means that nothing was sent and answer is never called.
+// Send is Submit without waiting: answer is called once, on a goroutine of the engine, and
+// must not block. An error means that nothing was sent and answer is never called. A
+// not_owner rejection, from here or as the answer, means that nothing happened: the
+// partition has no owner now, or one that this server does not know yet.
 func (e *Engine) Send(ctx context.Context, env Envelope, answer func(Ack, error)) error {
-	d := e.driver(env.Partition)
-	if d == nil {
-		return domain.Reject(domain.CodeNotOwner, "This server does not own the partition now; try again.")
-	}
 	if k := env.Key; k != nil &&
 		(k.Key == "" || len(k.Key) > 256 || !store.ValidText(k.Key) || !store.ValidText(k.Scope)) {
 		return domain.Reject(domain.CodeInvalidArgument, "An idempotency key has 1 to 256 bytes of text.")
 	}
-	return d.send(ctx, inSubmit{&item{env: env, answer: answer}})
+	s := e.seats[env.Partition]
+	if s == nil {
+		return notOwner()
+	}
+	if d := s.driver.Load(); d != nil {
+		if e.yielded.Load() {
+			return notOwner()
+		}
+		return d.send(ctx, inSubmit{&item{env: env, answer: answer}})
+	}
+	if !e.fleet() {
+		return notOwner()
+	}
+	return e.forward(ctx, s, env, answer)
+}
+
+func notOwner() *domain.Rejection {
+	return domain.Reject(domain.CodeNotOwner, "This server does not own the partition now; try again.")
 }
 
 // Earlier looks up what a key did, without acting: the stream of its first acceptance.
@@ -257,40 +322,4 @@ func (e *Engine) Read(ctx context.Context, tenant domain.TenantID, id domain.Str
 		}
 	}
 	return out, nil
-}
-
-// Present checks an acknowledgement token that a client or a runner brings. A server
-// that holds less than it acknowledged stops the partition instead of going on silently.
-func (e *Engine) Present(ctx context.Context, token domain.Token) error {
-	if token == (domain.Token{}) {
-		return nil
-	}
-	d := e.driver(token.Partition)
-	if d == nil {
-		return nil // owned elsewhere: its owner checks
-	}
-	return d.present(ctx, token)
-}
-
-// PartitionStatus is what operators see of a partition.
-type PartitionStatus struct {
-	Partition domain.PartitionID
-	Epoch     uint64
-	Position  store.Position
-	Stopped   *domain.Rejection
-	Live      int
-	Problems  []string // quarantined streams
-}
-
-// Status lists the partitions owned here.
-func (e *Engine) Status() []PartitionStatus {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	var out []PartitionStatus
-	for _, p := range append(append([]domain.PartitionID{}, e.cfg.Partitions...), e.cfg.Pools...) {
-		if d := e.drivers[p]; d != nil {
-			out = append(out, d.snapshot())
-		}
-	}
-	return out
 }

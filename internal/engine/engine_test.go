@@ -408,7 +408,7 @@ func (r *recorder) Loaded(l Live) {
 }
 func (r *recorder) Committed([]Committed)   {}
 func (r *recorder) Lost(domain.PartitionID) {}
-func (r *recorder) Ready(domain.PartitionID) {
+func (r *recorder) Ready(domain.PartitionID, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready = true

@@ -24,9 +24,9 @@ type Envelope struct {
 
 // Key is an idempotency or dedupe key; see store.Key for its life.
 type Key struct {
-	Scope string        // ClientScope or TriggerScope
-	Key   string        // at most 256 bytes
-	Body  domain.Digest // of what the client sent: another body with the same key is refused
+	Scope string        `json:"scope"`          // ClientScope or TriggerScope
+	Key   string        `json:"key"`            // at most 256 bytes
+	Body  domain.Digest `json:"body,omitempty"` // of what the client sent: another body with the same key is refused
 }
 
 // ClientScope is the scope of a client's idempotency key.

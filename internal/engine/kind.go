@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,6 +50,16 @@ type Kind struct {
 	EncodeState  func(state any) ([]byte, error)
 	DecodeState  func(data []byte) (any, error)
 
+	// Commands and replies between servers. A kind without them is not forwarded.
+	EncodeCommand func(command any) ([]byte, error)
+	DecodeCommand func(data []byte) (any, error)
+	EncodeReply   func(reply any) ([]byte, error)
+	DecodeReply   func(data []byte) (any, error)
+	// Lower turns an event into one that readers of an older format understand, or fails
+	// when there is none; then the command that led to it is refused. nil: all formats
+	// read all events.
+	Lower func(event any, format uint32) (any, error)
+
 	Wake func(cause domain.Cause) any // the command that says: look at the clock
 	Rows func(state any, at Place) Rows
 }
@@ -69,11 +80,30 @@ type Typed[S, C, E any] struct {
 	DecodeState  func([]byte) (*S, error)
 	Wake         func(cause domain.Cause) C
 	Rows         func(s *S, at Place) Rows
+
+	EncodeCommand func(C) ([]byte, error)
+	DecodeCommand func([]byte) (C, error)
+	EncodeReply   func(any) ([]byte, error)
+	DecodeReply   func([]byte) (any, error)
+	Lower         func(e E, format uint32) (E, error)
 }
 
 // Erase turns the typed kind into the engine's form. Decide answers events, reply,
 // refusal, rejection in that order.
 func (t Typed[S, C, E]) Erase() *Kind {
+	k := t.erase()
+	k.EncodeReply, k.DecodeReply = t.EncodeReply, t.DecodeReply
+	if t.EncodeCommand != nil && t.DecodeCommand != nil {
+		k.EncodeCommand = func(command any) ([]byte, error) { return t.EncodeCommand(command.(C)) }
+		k.DecodeCommand = func(data []byte) (any, error) { return t.DecodeCommand(data) }
+	}
+	if t.Lower != nil {
+		k.Lower = func(event any, format uint32) (any, error) { return t.Lower(event.(E), format) }
+	}
+	return k
+}
+
+func (t Typed[S, C, E]) erase() *Kind {
 	return &Kind{
 		Name: t.Name, Encoding: t.Encoding,
 		New: func() any { return t.New() },
@@ -125,6 +155,24 @@ func narrow[E any](events []any) []E {
 	return out
 }
 
+// lower makes events fit for the format that may be written now.
+func (k *Kind) lower(events []any, format uint32) ([]any, error) {
+	if k.Lower == nil {
+		return events, nil
+	}
+	for i, e := range events {
+		lowered, err := k.Lower(e, format)
+		if err != nil {
+			return nil, err
+		}
+		events[i] = lowered
+	}
+	return events, nil
+}
+
+// errUnreadable: what is stored of a stream can't be understood. Asking again won't help.
+var errUnreadable = errors.New("stored history can't be read")
+
 // rebuild makes a stream's state from its history. A checkpoint that can't be read is
 // ignored by the caller loading without it.
 func (k *Kind) rebuild(h store.History) (any, uint64, error) {
@@ -132,7 +180,7 @@ func (k *Kind) rebuild(h store.History) (any, uint64, error) {
 	if h.Checkpoint != nil {
 		saved, err := k.DecodeState(h.Checkpoint.State)
 		if err != nil {
-			return nil, 0, fmt.Errorf("decode checkpoint %s: %w", h.Head.Stream, err)
+			return nil, 0, fmt.Errorf("decode checkpoint %s: %w: %w", h.Head.Stream, errUnreadable, err)
 		}
 		state, version = saved, h.Checkpoint.Version
 	}
@@ -140,11 +188,11 @@ func (k *Kind) rebuild(h store.History) (any, uint64, error) {
 		row := &h.Rows[i]
 		events, err := k.DecodeEvents(row.Events)
 		if err != nil {
-			return nil, 0, fmt.Errorf("decode events %s at version %d: %w", row.Stream, row.Version, err)
+			return nil, 0, fmt.Errorf("decode events %s at version %d: %w: %w", row.Stream, row.Version, errUnreadable, err)
 		}
 		if version+uint64(len(events)) != row.Version {
-			return nil, 0, fmt.Errorf("read stream %s: version %d follows %d with %d events",
-				row.Stream, row.Version, version, len(events))
+			return nil, 0, fmt.Errorf("read stream %s: version %d follows %d with %d events: %w",
+				row.Stream, row.Version, version, len(events), errUnreadable)
 		}
 		for _, e := range events {
 			k.Evolve(state, e)

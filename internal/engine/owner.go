@@ -1,7 +1,11 @@
 package engine
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -66,16 +70,21 @@ type (
 	inAppended   struct{ err error }
 	inReacquired struct {
 		own     store.Ownership
-		arrived bool // the batch in doubt is there
+		arrived bool              // the batch in doubt is there
+		fenced  bool              // another owner came in between; own is empty
+		lost    *domain.Rejection // the store holds less than was acknowledged
 	}
-	inTick   struct{}
-	inJump   struct{ hold time.Duration }
-	inCursor struct {
+	inUnsettled struct{} // the store did not say; ask again
+	inTick      struct{}
+	inJump      struct{ hold time.Duration }
+	inCursor    struct {
 		reactor string
 		at      store.Position
 	}
 	inCursors struct{} // commit moved cursors even if nothing else does
 	inStop    struct{ reason *domain.Rejection }
+	inLeave   struct{ reason *domain.Rejection } // decide no more, end what is under way
+	inFormat  struct{ format uint32 }
 	inSweep   struct{ limit int }
 )
 
@@ -88,8 +97,12 @@ type (
 		name   string
 	}
 	effAppend    struct{ batch store.Batch }
-	effReacquire struct{ batch store.Batch } // settle an append whose outcome is unknown
-	effAnswer    struct {
+	effReacquire struct { // settle an append whose outcome is unknown
+		batch store.Batch
+		epoch uint64
+		tries int
+	}
+	effAnswer struct {
 		item *item
 		ack  Ack
 		err  error
@@ -103,6 +116,7 @@ type (
 	effFatal struct{ err error }
 	effReady struct{} // every stream that was live at take-over is loaded
 	effLost  struct{}
+	effLeft  struct{} // nothing is under way any more, and nothing will be
 )
 
 // Limits of a batch: above them the rest waits for the next one, so that one transaction
@@ -121,7 +135,8 @@ type owner struct {
 	position  store.Position
 	digest    domain.Digest
 	kinds     map[string]*Kind
-	paranoid  bool // check every state after every command
+	paranoid  bool   // check every state after every command
+	format    uint32 // of events, that may be written now
 
 	streams  map[streamKey]*stream
 	loading  map[streamKey][]*item
@@ -138,13 +153,18 @@ type owner struct {
 	flying   *batch
 	initial  map[streamKey]bool // live at take-over, not loaded yet
 	stopped  *domain.Rejection
+	leaving  *domain.Rejection
+	left     bool
 	swept    streamKey
+	tries    int              // to settle the batch in flight
+	pending  map[*item]uint64 // that wait for lookups
+	count    uint64           // of items that ever waited
 }
 
 func newOwner(own store.Ownership, kinds map[string]*Kind, paranoid bool) *owner {
 	return &owner{
 		partition: own.Partition, epoch: own.Epoch, position: own.Position, digest: own.Digest,
-		kinds: kinds, paranoid: paranoid,
+		kinds: kinds, paranoid: paranoid, format: 1, pending: map[*item]uint64{},
 		streams: map[streamKey]*stream{}, loading: map[streamKey][]*item{},
 		counting: map[string][]*item{}, counters: map[string]uint64{},
 		sick: map[streamKey]string{}, recent: newRecentKeys(), timers: newTimers(),
@@ -168,6 +188,9 @@ func (o *owner) step(in any, now time.Time) []any {
 		return o.appended(in.err)
 	case inReacquired:
 		return o.reacquired(in)
+	case inUnsettled:
+		o.tries++
+		return []any{effReacquire{o.flying.store, o.epoch, o.tries}}
 	case inTick:
 		return o.tick(now)
 	case inJump:
@@ -180,6 +203,10 @@ func (o *owner) step(in any, now time.Time) []any {
 		o.lagging = true
 	case inStop:
 		return o.stop(in.reason)
+	case inLeave:
+		return o.leave(in.reason)
+	case inFormat:
+		o.format = in.format
 	case inSweep:
 		return o.sweep(in.limit)
 	default:
@@ -190,8 +217,8 @@ func (o *owner) step(in any, now time.Time) []any {
 
 // submit takes a command in and asks for whatever must be known before it is decided.
 func (o *owner) submit(it *item) (effects []any) {
-	if o.stopped != nil {
-		return []any{effAnswer{item: it, err: o.stopped}}
+	if why := o.refusing(); why != nil {
+		return []any{effAnswer{item: it, err: why}}
 	}
 	kind := o.kinds[it.env.Stream.Kind()]
 	if kind == nil {
@@ -225,8 +252,19 @@ func (o *owner) submit(it *item) (effects []any) {
 	}
 	if it.waits == 0 {
 		o.ready = append(o.ready, it)
+	} else {
+		o.count++
+		o.pending[it] = o.count
 	}
 	return effects
+}
+
+// refusing is why no command is taken, nil when they are.
+func (o *owner) refusing() *domain.Rejection {
+	if o.stopped != nil {
+		return o.stopped
+	}
+	return o.leaving
 }
 
 func counterID(tenant domain.TenantID, name string) string { return string(tenant) + "\x00" + name }
@@ -240,6 +278,10 @@ func (o *owner) arrived(it *item, err error) []any {
 	if it.waits > 0 {
 		return nil
 	}
+	if _, waits := o.pending[it]; !waits {
+		return nil // answered when the partition stopped
+	}
+	delete(o.pending, it)
 	if it.fault != nil {
 		return []any{effAnswer{item: it, err: it.fault}}
 	}
@@ -251,13 +293,22 @@ func (o *owner) arrived(it *item, err error) []any {
 func (o *owner) loaded(in inLoaded) (effects []any) {
 	waiting := o.loading[in.key]
 	delete(o.loading, in.key)
+	if o.stopped != nil {
+		return nil // everybody has an answer, and observers were told that it is over
+	}
 	if in.err == nil && o.streams[in.key] == nil {
 		effects = append(effects, o.adopt(in.stream)...)
 	}
 	for _, it := range waiting {
 		effects = append(effects, o.arrived(it, in.err)...)
 	}
-	if in.err != nil && o.initial[in.key] {
+	switch {
+	case in.err == nil || !o.initial[in.key]:
+	case errors.Is(in.err, errUnreadable):
+		// Asking again would not help, and the rest of the partition need not wait for it.
+		o.sick[in.key] = in.err.Error()
+		effects = append(effects, effProblem{in.key.id, in.err.Error()})
+	default:
 		// It must come: nothing else would look after what waits in it.
 		o.loading[in.key] = []*item{}
 		return append(effects, effLoad{in.key})
@@ -265,16 +316,23 @@ func (o *owner) loaded(in inLoaded) (effects []any) {
 	return append(effects, o.begun(in.key)...)
 }
 
-// begin notes what was live at take-over; begun says when all of it is loaded.
-func (o *owner) begin(heads []store.Head) (effects []any) {
+// begin notes what was live at take-over; begun says when all of it is loaded. Streams in
+// warm were followed here before: one that stands exactly where the store has it is taken
+// as it is.
+func (o *owner) begin(heads []store.Head, warm map[streamKey]*stream) (effects []any) {
 	o.initial = map[streamKey]bool{}
 	for _, h := range heads {
 		key := streamKey{h.Tenant, h.Stream}
+		if s := warm[key]; s != nil && s.version == h.Version {
+			s.stored = true
+			effects = append(effects, o.adopt(s)...)
+			continue
+		}
 		o.initial[key] = true
 		o.loading[key] = []*item{}
 		effects = append(effects, effLoad{key})
 	}
-	if len(heads) == 0 {
+	if len(o.initial) == 0 {
 		effects = append(effects, effReady{})
 	}
 	return effects
@@ -313,7 +371,8 @@ func (o *owner) adopt(s *stream) (effects []any) {
 
 // live is what observers see of a live stream: its committed state.
 func (o *owner) live(s *stream) Live {
-	return Live{Partition: o.partition, Tenant: s.key.tenant, Stream: s.key.id, Version: s.version, State: s.state}
+	return Live{Partition: o.partition, Tenant: s.key.tenant, Stream: s.key.id, Version: s.version, State: s.state,
+		Owned: true}
 }
 
 func (o *owner) counted(in inCounter) (effects []any) {
@@ -333,7 +392,7 @@ func (o *owner) counted(in inCounter) (effects []any) {
 
 // tick turns due timers into Wake commands, unless grace holds them back.
 func (o *owner) tick(now time.Time) (effects []any) {
-	if o.stopped != nil || now.Before(o.hold) {
+	if o.refusing() != nil || now.Before(o.hold) {
 		return nil
 	}
 	for {
@@ -359,13 +418,16 @@ func (o *owner) wakeAt() (time.Time, bool) {
 	if ok && at.Before(o.hold) {
 		at = o.hold
 	}
-	return at, ok && o.stopped == nil
+	return at, ok && o.refusing() == nil
 }
 
 // sweep shows observers up to limit live streams again: whatever lost its live cause,
 // by a defect or a lost message, gets it back. Streams of the batch in flight are ahead
 // of the store and wait for the next round.
 func (o *owner) sweep(limit int) (effects []any) {
+	if o.stopped != nil {
+		return nil
+	}
 	keys := make([]streamKey, 0, len(o.streams))
 	for key, s := range o.streams {
 		if s.live && o.swept.less(key) {
@@ -392,15 +454,54 @@ func (o *owner) sweep(limit int) (effects []any) {
 	return effects
 }
 
-// stop ends the partition with an answer for everybody; nothing is decided any more.
+// stop ends the partition with an answer for everybody; nothing is decided any more. A
+// batch in flight is still answered for what became of it.
 func (o *owner) stop(reason *domain.Rejection) (effects []any) {
 	if o.stopped != nil {
 		return nil
 	}
 	o.stopped = reason
+	return append(o.turnAway(reason), effLost{})
+}
+
+// leave refuses further commands and waits for the batch in flight.
+func (o *owner) leave(reason *domain.Rejection) (effects []any) {
+	if o.refusing() != nil {
+		return nil
+	}
+	o.leaving = reason
+	return o.turnAway(reason)
+}
+
+// turnAway answers every command that is not in the batch in flight.
+func (o *owner) turnAway(reason error) (effects []any) {
 	for _, it := range o.ready {
 		effects = append(effects, effAnswer{item: it, err: reason})
 	}
 	o.ready = nil
-	return append(effects, effLost{})
+	waiting := slices.SortedFunc(maps.Keys(o.pending), func(a, b *item) int {
+		return cmp.Compare(o.pending[a], o.pending[b])
+	})
+	for _, it := range waiting {
+		effects = append(effects, effAnswer{item: it, err: reason})
+	}
+	clear(o.pending)
+	return effects
+}
+
+// end answers everybody when nothing is going to happen here any more. What is in flight
+// may or may not have been committed.
+func (o *owner) end(reason *domain.Rejection) (effects []any) {
+	if o.stopped == nil {
+		o.stopped = reason
+	}
+	effects = o.turnAway(o.stopped)
+	if b := o.flying; b != nil {
+		o.flying = nil
+		for _, a := range b.answers {
+			effects = append(effects, effAnswer{item: a.item, err: fmt.Errorf(
+				"commit batch of %s after %d: outcome not known: %w", o.partition, o.position, domain.ErrRetry)})
+		}
+	}
+	return effects
 }

@@ -80,6 +80,7 @@ var statuses = map[string]status{
 	string(domain.CodeHistoryLost):         {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeStreamQuarantined):   {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeNotOwner):            {connect.CodeUnavailable, http.StatusServiceUnavailable},
+	string(domain.CodeUpgradeUnfinished):   {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	string(domain.CodeTooLarge):            {connect.CodeResourceExhausted, http.StatusRequestEntityTooLarge},
 	string(domain.CodeStorageFull):         {connect.CodeResourceExhausted, http.StatusInsufficientStorage},
 	codeInternal:                           {connect.CodeInternal, http.StatusInternalServerError},

@@ -70,7 +70,8 @@ func (e *Evaluator) answer(
 	_, err = e.Engine.Submit(ctx, engine.Envelope{Tenant: row.Tenant, Partition: row.Partition, Stream: row.Stream,
 		Command: run.RecordEvaluation{Cause: cause, Job: s.JobID(asked.Job), Expression: asked.Expression,
 			InputDigest: asked.InputDigest, Result: result, Error: problem}})
-	if r, ok := domain.AsRejection(err); ok && r.Code != domain.CodeNotOwner && r.Code != domain.CodeStorageFull {
+	if r, ok := domain.AsRejection(err); ok && r.Code != domain.CodeNotOwner && r.Code != domain.CodeStorageFull &&
+		r.Code != domain.CodeUpgradeUnfinished {
 		return nil // the run has moved on
 	}
 	return err

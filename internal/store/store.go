@@ -187,6 +187,7 @@ type Views interface {
 type Store interface {
 	Log
 	Views
+	Fleet
 	// Ping says whether the store answers and can write.
 	Ping(ctx context.Context) error
 	// Close releases everything. No other call may be under way.

@@ -122,7 +122,7 @@ func (t *Triggers) register(ctx context.Context, r Registration, remote scm.Remo
 			return Registered{}, unusable(c.missing(err, "The address can't be fetched from."))
 		}
 	}
-	partition := t.cfg.Engine.Route(r.Tenant)
+	partition := t.cfg.Engine.Route(r.Tenant, id)
 	// The key makes names unique even for two requests at the same time.
 	ack, err := t.cfg.Engine.Submit(ctx, engine.Envelope{
 		Tenant: r.Tenant, Partition: partition, Stream: id.Stream(), Cause: r.Cause,

@@ -39,7 +39,7 @@ type Engine interface {
 	// Read gives a stream's committed state.
 	Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
 	// Route is the partition of a new repository.
-	Route(tenant domain.TenantID) domain.PartitionID
+	Route(tenant domain.TenantID, repository domain.RepositoryID) domain.PartitionID
 }
 
 // Config is what a Triggers works with.

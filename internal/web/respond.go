@@ -203,7 +203,7 @@ func statusOfCode(code domain.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case domain.CodeStorageFull:
 		return http.StatusInsufficientStorage
-	case domain.CodeNotOwner, domain.CodeHistoryLost, domain.CodeStreamQuarantined:
+	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeHistoryLost, domain.CodeStreamQuarantined:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusConflict

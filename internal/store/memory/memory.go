@@ -30,7 +30,7 @@ import (
 type Call struct {
 	// Op is the method: "acquire", "append", "load", "live", "read", "batch_at", "key",
 	// "counter", "cursors", "expire_keys", "runs", "run", "repositories", "repository",
-	// "runners", "partitions", "ping".
+	// "runners", "partitions", "ping", "renew", "leave", "picture", "take", "release", "shape".
 	Op string
 	// Batch is what an append brought; nil otherwise. It must not be changed.
 	Batch *store.Batch
@@ -39,11 +39,12 @@ type Call struct {
 // Hooks inject faults. An error from a hook is what the caller of the port gets.
 type Hooks struct {
 	// Before runs before a call does anything. After an error nothing has happened.
-	// For acquire, append and expire_keys it runs while the store is locked, so a hook
-	// that waits holds an append in flight; it must not call the store.
+	// For writes (acquire, append, expire_keys, renew, leave, take, release, shape) it runs
+	// while the store is locked, so a hook that waits holds an append in flight; it must
+	// not call the store.
 	Before func(Call) error
-	// After runs when a write (acquire, append, expire_keys) has taken effect and the
-	// caller does not know yet: an error is a lost reply, as store.ErrUnknown.
+	// After runs when a write has taken effect and the caller does not know yet: an error
+	// is a lost reply, as store.ErrUnknown.
 	After func(Call) error
 }
 
@@ -51,6 +52,7 @@ type Hooks struct {
 type Store struct {
 	mu     sync.RWMutex // guards everything below
 	hooks  Hooks
+	clock  func() time.Time // judges leases of members
 	closed bool
 	tables tables
 }
@@ -101,6 +103,9 @@ type tables struct {
 	runs         map[nameKey]store.RunRow
 	repositories map[nameKey]store.RepositoryRow
 	runners      map[nameKey]store.RunnerRow
+	members      map[string]store.Member
+	shape        store.Shape
+	format       uint32 // that may be written
 }
 
 // New makes an empty store.
@@ -114,7 +119,8 @@ func New() *Store {
 		runs:         map[nameKey]store.RunRow{},
 		repositories: map[nameKey]store.RepositoryRow{},
 		runners:      map[nameKey]store.RunnerRow{},
-	}}
+		members:      map[string]store.Member{},
+	}, clock: time.Now}
 }
 
 // Clone is what a machine would find after a crash at this moment: everything that was
@@ -139,6 +145,8 @@ func (s *Store) Clone() *Store {
 	c.tables.runs = maps.Clone(s.tables.runs)
 	c.tables.repositories = maps.Clone(s.tables.repositories)
 	c.tables.runners = maps.Clone(s.tables.runners)
+	c.tables.members = maps.Clone(s.tables.members)
+	c.tables.shape, c.tables.format, c.clock = s.tables.shape, s.tables.format, s.clock
 	return c
 }
 

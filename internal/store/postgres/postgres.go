@@ -78,7 +78,7 @@ func open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Reader: sqlstore.Reader{Querier: querier{pool}}, pool: pool}
+	s := &Store{Reader: sqlstore.Reader{Querier: querier{pool}, Clock: clock}, pool: pool}
 	for _, write := range sqlstore.Writes() {
 		s.writes = append(s.writes, preparedWrite{write, write.Many()})
 	}
@@ -156,16 +156,21 @@ type querier struct{ pool *pgxpool.Pool }
 // Query implements sqlstore.Querier.
 func (q querier) Query(ctx context.Context, query string, each func(sqlstore.Row) error, args ...any) error {
 	rows, err := q.pool.Query(ctx, query, args...)
+	return eachRow(rows, err, each)
+}
+
+// eachRow hands every row of a result on.
+func eachRow(rows pgx.Rows, err error, each func(sqlstore.Row) error) error {
 	if err != nil {
-		return asStoreError(err)
+		return asReadError(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := each(rows); err != nil {
-			return err
+			return asReadError(err)
 		}
 	}
-	return asStoreError(rows.Err())
+	return asReadError(rows.Err())
 }
 
 // Acquire implements store.Log. The row lock that it needs is the one an append holds.

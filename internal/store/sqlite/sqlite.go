@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,11 +48,15 @@ type Options struct {
 	// CheckBytesMax is the size up to which Open examines the whole file; 0 means
 	// checkBytesMax. Larger files get the examination of their tail only.
 	CheckBytesMax int64
+	// Damaged is told of damage that the server can live with, each in one line: pages in
+	// the middle of the log, whose streams can't be read any more. Nil: nobody is told.
+	Damaged func(what string)
 }
 
 // Store is the port on one SQLite file.
 type Store struct {
 	sqlstore.Reader
+	dir     string
 	lock    *folderLock
 	readers *pool
 	writer  *writer
@@ -82,7 +87,7 @@ func open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	fdatasync()
-	s := &Store{}
+	s := &Store{dir: dir}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
@@ -99,7 +104,7 @@ func open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if s.readers, err = openPool(dataSource(path, readerPragmas), opts.Readers); err != nil {
 		return nil, err
 	}
-	s.Reader = sqlstore.Reader{Querier: s.readers}
+	s.Reader = sqlstore.Reader{Querier: s.readers, Clock: clock}
 	if err := s.VerifyTail(ctx); err != nil {
 		return nil, err
 	}
@@ -164,18 +169,18 @@ func examine(ctx context.Context, db *sql.DB, path string, opts Options) error {
 	if stat, err := os.Stat(path); err != nil || stat.Size() > limit {
 		return err
 	}
-	return Check(ctx, db)
-}
-
-// Check examines the structure of a whole database file. It reads all of it, so for a
-// large one it belongs into an operator's hands.
-func Check(ctx context.Context, db *sql.DB) error {
-	var verdict string
-	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&verdict); err != nil {
-		return asStoreError(err)
+	found, err := damage(ctx, db, findingsMax)
+	if err != nil || len(found) == 0 {
+		return err
 	}
-	if verdict != "ok" {
-		return fmt.Errorf("the database file is damaged (%s): restore a backup: %w", verdict, store.ErrBroken)
+	if !bearable(found) {
+		return fmt.Errorf("the database file is damaged where it must be written (%s): "+
+			"see what with fairlead admin verify, then restore a backup: %w", strings.Join(texts(found), "; "), store.ErrBroken)
+	}
+	for _, f := range found {
+		if opts.Damaged != nil {
+			opts.Damaged(f.text)
+		}
 	}
 	return nil
 }

@@ -95,7 +95,8 @@ func (w *writer) prepare(ctx context.Context, raw any) error {
 	}
 	for _, text := range []string{
 		begin, commit, rollback, sqlstore.Fence, sqlstore.Acquire, sqlstore.Epoch, sqlstore.ExpireKeys, sqlstore.Beat,
-		checkpoint,
+		sqlstore.Take, sqlstore.TakeFirst, sqlstore.Release, sqlstore.Leave, sqlstore.RecordShape,
+		renewal.Join, renewal.Raise, renewal.Prune, checkpoint,
 	} {
 		if _, err := add(text); err != nil {
 			return err
@@ -216,27 +217,11 @@ func (s *Store) Acquire(ctx context.Context, id domain.PartitionID, owner string
 	if id == "" || !store.ValidText(string(id)) {
 		return store.Ownership{}, fmt.Errorf("acquire partition %q: not a name", id)
 	}
-	got := store.Ownership{Partition: id}
-	err := s.writer.transaction(ctx, func() error {
-		dest := make([]driver.Value, 3)
-		now := sqlstore.Micros(time.Now())
-		if err := s.writer.row(sqlstore.Acquire, dest, string(id), store.CleanText(owner), now); err != nil {
-			return err
-		}
-		epoch, ok1 := dest[0].(int64)
-		position, ok2 := dest[1].(int64)
-		digest, ok3 := dest[2].(string)
-		if !ok1 || !ok2 || !ok3 {
-			return fmt.Errorf("unexpected types %T %T %T", dest[0], dest[1], dest[2])
-		}
-		got.Epoch, got.Position, got.Digest = uint64(epoch), store.Position(position), domain.Digest(digest)
-		return nil
-	})
+	own, err := s.seize(ctx, id, sqlstore.Acquire, string(id), store.CleanText(owner), sqlstore.Micros(time.Now()))
 	if err != nil {
 		return store.Ownership{}, fmt.Errorf("acquire partition %s: %w", id, err)
 	}
-	s.writer.wrote(commitBytes)
-	return got, nil
+	return own, nil
 }
 
 // Append implements store.Log.

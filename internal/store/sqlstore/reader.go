@@ -11,7 +11,12 @@ import (
 )
 
 // Reader is the reading half of the port over any Querier. Adapters embed it.
-type Reader struct{ Querier Querier }
+type Reader struct {
+	Querier Querier
+	// Clock is the database's time in microseconds, as an expression of its SQL. It alone
+	// judges whether a member's lease has run out.
+	Clock string
+}
 
 const logColumns = `position, tenant, stream, version, count, at, events`
 

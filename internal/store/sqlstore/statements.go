@@ -17,6 +17,34 @@ ON CONFLICT (partition) DO UPDATE
 SET epoch = partitions.epoch + 1, owner = excluded.owner, acquired = excluded.acquired
 RETURNING epoch, position, digest`
 
+	// Take is Acquire on condition of the epoch. Arguments: partition, owner, time, epoch.
+	// No row: the epoch is another one, or there is no such partition.
+	Take = `UPDATE partitions SET epoch = epoch + 1, owner = $2, acquired = $3
+WHERE partition = $1 AND epoch = $4
+RETURNING epoch, position, digest`
+
+	// TakeFirst is Take of a partition that nobody ever had. Arguments: partition, owner,
+	// time. No row: somebody has it.
+	TakeFirst = `INSERT INTO partitions (partition, epoch, position, digest, owner, acquired)
+VALUES ($1, 1, 0, '', $2, $3)
+ON CONFLICT (partition) DO UPDATE
+SET epoch = partitions.epoch + 1, owner = excluded.owner, acquired = excluded.acquired
+WHERE partitions.epoch = 0
+RETURNING epoch, position, digest`
+
+	// Release says that nobody owns a partition. Arguments: partition, epoch. One row, or
+	// the epoch is another one.
+	Release = `UPDATE partitions SET owner = '' WHERE partition = $1 AND epoch = $2`
+
+	// Leave ends a membership. Arguments: name, session.
+	Leave = `DELETE FROM members WHERE name = $1 AND session = $2`
+
+	// RecordShape records the shape of a fleet unless there is one. Arguments: partitions,
+	// spread.
+	RecordShape = `INSERT INTO fleet (one, partitions, spread, format) VALUES (1, $1, $2, 0)
+ON CONFLICT (one) DO UPDATE SET partitions = excluded.partitions, spread = excluded.spread
+WHERE fleet.partitions = 0`
+
 	// Epoch tells a refused append why: arguments: partition. No row: it never existed.
 	Epoch = `SELECT epoch FROM partitions WHERE partition = $1`
 
@@ -36,6 +64,6 @@ WHERE (tenant, scope, key) IN (
 func Tables() []string {
 	return []string{
 		"partitions", "batches", "log", "streams", "checkpoints", "keys", "counters", "cursors",
-		"runs", "repositories", "runners", "beat",
+		"runs", "repositories", "runners", "beat", "members", "fleet",
 	}
 }

@@ -1,0 +1,388 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// seat is the place of one partition in this server: either a driver owns it here, or a
+// chase follows it, or it is on its way from the one to the other.
+type seat struct {
+	partition domain.PartitionID
+	turn      *host.Seats // one: held while the partition changes hands
+	driver    atomic.Pointer[driver]
+	chase     atomic.Pointer[chase]
+	holding   atomic.Pointer[store.Holding] // as the last picture showed it
+
+	mu       sync.Mutex
+	seen     domain.Token // the highest point of the log that the store ever showed
+	verified domain.Token // the highest token that was compared with the store while followed
+}
+
+func newSeat(p domain.PartitionID, h host.Host) *seat {
+	return &seat{partition: p, turn: host.NewSeats(h, 1)}
+}
+
+// seize makes this server the owner by whatever acquire does. turn is not held.
+func (e *Engine) seize(ctx context.Context, s *seat, acquire func() (store.Ownership, error)) error {
+	if !s.turn.Take(ctx) {
+		return ctx.Err()
+	}
+	defer s.turn.Leave()
+	if s.driver.Load() != nil {
+		return nil
+	}
+	own, err := acquire()
+	if err != nil {
+		return fmt.Errorf("acquire partition %s: %w", s.partition, err)
+	}
+	warm := e.unfollow(s)
+	if err := e.settleIn(ctx, s, own, warm); err != nil {
+		if e.fleet() {
+			e.follow(s) // the store names us as owner: whoever drives the fleet tries again
+		}
+		return err
+	}
+	return nil
+}
+
+// settleIn starts an owner on what the store holds. What the follower knew already, at
+// exactly the stored version, needs no reading.
+func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, warm map[streamKey]*stream) error {
+	heads, err := e.cfg.Store.Live(ctx, s.partition)
+	if err != nil {
+		return fmt.Errorf("list live streams of %s: %w", s.partition, err)
+	}
+	cursors, err := e.cfg.Store.Cursors(ctx, s.partition)
+	if err != nil {
+		return fmt.Errorf("read cursors of %s: %w", s.partition, err)
+	}
+	lost, err := e.missing(ctx, s, own)
+	if err != nil {
+		return err
+	}
+	d := newDriver(e, newOwner(own, e.kinds, e.cfg.Paranoid))
+	d.owner.format = e.format.Load()
+	d.warm = warm
+	for _, c := range cursors {
+		d.owner.cursors[c.Reactor] = c.Position
+	}
+	if lost != nil {
+		d.owner.stopped = lost
+		e.cfg.Log.Error("partition stopped", "partition", s.partition, "reason", lost)
+	}
+	d.start(e.run, heads, e.reactors)
+	s.driver.Store(d)
+	return nil
+}
+
+// missing compares what the store gave with what it showed before.
+func (e *Engine) missing(ctx context.Context, s *seat, own store.Ownership) (*domain.Rejection, error) {
+	s.mu.Lock()
+	seen := s.seen
+	s.mu.Unlock()
+	return e.compare(ctx, seen, own.Position)
+}
+
+// compare says whether a log that reaches to held holds what the token names.
+func (e *Engine) compare(ctx context.Context, token domain.Token, held store.Position) (*domain.Rejection, error) {
+	if token.Position == 0 {
+		return nil, nil
+	}
+	if token.Position <= uint64(held) {
+		digest, _, err := e.cfg.Store.BatchAt(ctx, token.Partition, store.Position(token.Position))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("check token of %s: %w", token.Partition, err)
+		}
+		if err == nil && digest == token.Digest {
+			return nil, nil
+		}
+	}
+	return historyLost(token, held), nil
+}
+
+func historyLost(token domain.Token, held store.Position) *domain.Rejection {
+	return domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
+		"Somebody holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
+			"acknowledged history is missing. The partition is stopped; see the operations guide.",
+		token.Position, token.Partition, held))
+}
+
+// Own makes this server the owner of a partition that it follows, if the epoch is still
+// the one that was seen; otherwise the error wraps store.ErrFenced. What it owns already
+// it keeps. The partition takes commands when Own returns.
+func (e *Engine) Own(ctx context.Context, p domain.PartitionID, epoch uint64) error {
+	s := e.seats[p]
+	if s == nil {
+		return fmt.Errorf("own partition %s: it is not one of this fleet", p)
+	}
+	return e.seize(ctx, s, func() (store.Ownership, error) { return e.cfg.Store.Take(ctx, p, e.cfg.Owner, epoch) })
+}
+
+// Release gives a partition back: new commands are refused with not_owner, the batch in
+// flight is committed and answered, then the store says that nobody owns it. From then on
+// it is followed. If ctx ends first the partition is given up without waiting for the
+// batch, whose commands are then told that their outcome is not known.
+func (e *Engine) Release(ctx context.Context, p domain.PartitionID) error {
+	s := e.seats[p]
+	if s == nil {
+		return nil
+	}
+	if !s.turn.Take(ctx) {
+		return ctx.Err()
+	}
+	defer s.turn.Leave()
+	d := s.driver.Load()
+	if d == nil {
+		return nil
+	}
+	_ = d.send(ctx, inLeave{notOwner()}) // fails only when it has ended, or with ctx
+	e.cfg.Host.Wait(ctx, host.For{News: d.left, End: d.ended, Limit: host.Forever})
+	epoch := e.retire(s, d)
+	defer e.follow(s)
+	ctx, cancel := host.Within(context.WithoutCancel(ctx), e.cfg.Host, releaseTimeout)
+	defer cancel()
+	if err := e.cfg.Store.Release(ctx, p, epoch); err != nil && !errors.Is(err, store.ErrFenced) {
+		return fmt.Errorf("release partition %s: %w", p, err)
+	}
+	return nil
+}
+
+// releaseTimeout bounds telling the store; without it the next owner waits for our lease.
+const releaseTimeout = 5 * time.Second
+
+// retire ends a driver and says under which epoch it owned. turn is held.
+func (e *Engine) retire(s *seat, d *driver) uint64 {
+	d.cancel()
+	e.cfg.Host.Wait(context.Background(), host.For{News: d.ended, Limit: host.Forever})
+	d.working.Wait()
+	s.driver.CompareAndSwap(d, nil)
+	if d.shown {
+		for _, o := range e.observers {
+			o.Lost(s.partition)
+		}
+	}
+	return d.owner.epoch
+}
+
+// Fenced says that the store names a later epoch for a partition than this server holds.
+// The owner here is stopped and the partition is followed. It is courtesy: the database
+// would have refused its next write.
+func (e *Engine) Fenced(ctx context.Context, p domain.PartitionID, epoch uint64) {
+	if d := e.driver(p); d != nil && d.snapshot().Epoch < epoch {
+		_ = d.send(ctx, inStop{notOwner()}) // fails only when it has ended: the same
+	}
+}
+
+// fenced is called when a driver ended because its owner was fenced.
+func (e *Engine) fenced(d *driver) {
+	s := e.seats[d.owner.partition]
+	if !s.turn.Take(e.run) {
+		return
+	}
+	defer s.turn.Leave()
+	if s.driver.Load() != d {
+		return // released meanwhile
+	}
+	e.retire(s, d)
+	e.follow(s)
+}
+
+// Yield stops answering for owned partitions, or goes on with it: a member whose lease ran
+// out by its own clock does not know whether it still owns anything.
+func (e *Engine) Yield(on bool) { e.yielded.Store(on) }
+
+// See takes a picture of the fleet: who owns what, how far logs have come, and which event
+// format may be written. Pictures come in the order in which the store made them.
+func (e *Engine) See(ctx context.Context, picture store.Picture) {
+	if f := min(picture.Format, e.cfg.Format); f > 0 && e.format.Swap(f) != f {
+		for _, p := range e.order {
+			if d := e.driver(p); d != nil {
+				_ = d.send(ctx, inFormat{f}) // an owner that has ended needs none
+			}
+		}
+	}
+	for _, h := range picture.Partitions {
+		s := e.seats[h.Partition]
+		if s == nil {
+			continue
+		}
+		s.holding.Store(&h)
+		token := domain.Token{Partition: h.Partition, Epoch: h.Epoch, Position: uint64(h.Position), Digest: h.Digest}
+		s.mu.Lock()
+		before := s.seen
+		went := token.Position < before.Position ||
+			token.Position == before.Position && token.Digest != before.Digest && before.Position > 0
+		if !went {
+			s.seen = token
+		}
+		s.mu.Unlock()
+		if went {
+			e.lost(ctx, s, historyLost(before, h.Position), before)
+		} else if c := s.chase.Load(); c != nil {
+			c.news(h.Position)
+		}
+	}
+}
+
+// lost stops a partition whose store shows less than it showed before: here when it is
+// owned here, otherwise by telling its owner.
+func (e *Engine) lost(ctx context.Context, s *seat, why *domain.Rejection, token domain.Token) {
+	if d := s.driver.Load(); d != nil {
+		_ = d.send(ctx, inStop{why}) // an owner that has ended decides nothing any more
+		return
+	}
+	if c := s.chase.Load(); c != nil && !c.halted.Swap(true) {
+		e.cfg.Log.Error("partition went back", "partition", s.partition, "reason", why)
+	}
+	e.cfg.Host.Go(func() { e.accuse(e.run, s, token) })
+}
+
+// accuse presents a token that the store does not hold to the partition's owner.
+func (e *Engine) accuse(ctx context.Context, s *seat, token domain.Token) {
+	h := s.holding.Load()
+	if h == nil || h.Owner == "" || h.Owner == e.cfg.Owner || !e.fleet() {
+		return
+	}
+	ctx, cancel := host.Within(ctx, e.cfg.Host, forwardTimeout)
+	defer cancel()
+	if _, err := e.cfg.Forward(ctx, *h, Wire{Version: WireVersion, Partition: s.partition, Present: token}); err != nil {
+		e.cfg.Log.Warn("owner could not be told of lost history", "partition", s.partition, "error", err)
+	}
+}
+
+// Present checks an acknowledgement token that a client or a runner brings. A server that
+// holds less than was acknowledged stops the partition instead of going on silently; for a
+// partition that is owned elsewhere the token is compared with the store, and its owner is
+// told when it is not there.
+func (e *Engine) Present(ctx context.Context, token domain.Token) error {
+	s := e.seats[token.Partition]
+	if token == (domain.Token{}) || s == nil {
+		return nil
+	}
+	if d := s.driver.Load(); d != nil {
+		return d.present(ctx, token)
+	}
+	if !e.fleet() {
+		return nil
+	}
+	s.mu.Lock()
+	known := token.Position <= s.verified.Position && token.Epoch <= s.verified.Epoch
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	picture, err := e.cfg.Store.Picture(ctx)
+	if err != nil {
+		return fmt.Errorf("check token of %s: %w", token.Partition, err)
+	}
+	h, _ := picture.Holding(token.Partition)
+	lost, err := e.compare(ctx, token, h.Position)
+	if err != nil {
+		return err
+	}
+	if lost != nil {
+		e.accuse(ctx, s, token)
+		return lost
+	}
+	s.mu.Lock()
+	if token.Position > s.verified.Position {
+		s.verified = token
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// Holds lists the partitions that are owned here, with the epoch.
+func (e *Engine) Holds() map[domain.PartitionID]uint64 {
+	out := map[domain.PartitionID]uint64{}
+	for _, p := range e.order {
+		d := e.driver(p)
+		if d == nil {
+			continue
+		}
+		if status := d.snapshot(); status.Stopped == nil || status.Stopped.Code != domain.CodeNotOwner {
+			out[p] = status.Epoch
+		}
+	}
+	return out
+}
+
+// Owns reports whether the partition is owned here. It may change at any time.
+func (e *Engine) Owns(p domain.PartitionID) bool { return e.driver(p) != nil }
+
+// Positions is how far the partitions that are owned here have come.
+func (e *Engine) Positions() map[domain.PartitionID]store.Position {
+	out := map[domain.PartitionID]store.Position{}
+	for _, p := range e.order {
+		if d := e.driver(p); d != nil {
+			out[p] = d.snapshot().Position
+		}
+	}
+	return out
+}
+
+// News says that a partition has come to a position, as its owner tells other servers. It
+// may be wrong or late: what there is is read from the store.
+func (e *Engine) News(p domain.PartitionID, at store.Position) {
+	if s := e.seats[p]; s != nil {
+		if c := s.chase.Load(); c != nil {
+			c.news(at)
+		}
+	}
+}
+
+// PartitionStatus is what operators see of a partition.
+type PartitionStatus struct {
+	Partition domain.PartitionID
+	Owned     bool   // here; the rest is then the owner's view, otherwise the follower's
+	Owner     string // as the last picture of the fleet showed it; empty without a fleet
+	Epoch     uint64
+	Position  store.Position
+	Stopped   *domain.Rejection
+	Live      int
+	Problems  []string // quarantined streams
+}
+
+// Status lists the partitions owned here.
+func (e *Engine) Status() []PartitionStatus {
+	var out []PartitionStatus
+	for _, p := range e.order {
+		if d := e.driver(p); d != nil {
+			status := d.snapshot()
+			status.Owned = true
+			status.Owner, _ = e.holder(p)
+			out = append(out, status)
+		}
+	}
+	return out
+}
+
+// Followed lists the partitions that are owned elsewhere, or by nobody.
+func (e *Engine) Followed() []PartitionStatus {
+	var out []PartitionStatus
+	for _, p := range e.order {
+		s := e.seats[p]
+		if c := s.chase.Load(); c != nil && s.driver.Load() == nil {
+			status := c.snapshot()
+			status.Owner, status.Epoch = e.holder(p)
+			out = append(out, status)
+		}
+	}
+	return out
+}
+
+func (e *Engine) holder(p domain.PartitionID) (string, uint64) {
+	if h := e.seats[p].holding.Load(); h != nil {
+		return h.Owner, h.Epoch
+	}
+	return "", 0
+}
