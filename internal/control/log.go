@@ -27,32 +27,34 @@ const (
 // Logs answers LogService.
 type Logs struct {
 	Engine  *engine.Engine
-	Gateway *logs.Gateway
+	Gateway LogSource
 	Caller  func(context.Context) Caller
+	// Elsewhere, when set, finds the server that holds the logs.
+	Elsewhere Elsewhere
 	// Read is told of every access to a log: reads of logs are audited.
 	Read func(ctx context.Context, who Caller, attempt domain.AttemptID)
 }
 
 var _ fairleadv1connect.LogServiceHandler = (*Logs)(nil)
 
-// open finds an attempt's log. The answer is the same for an attempt that does not exist
-// and one that the caller may not see.
-func (l *Logs) open(ctx context.Context, attempt string) (*logs.Log, error) {
+// open finds an attempt's log: here, or at the server that holds it. The answer is the same
+// for an attempt that does not exist and one that the caller may not see.
+func (l *Logs) open(ctx context.Context, attempt string) (*logs.Log, *Remote, error) {
 	caller, att := l.Caller(ctx), domain.AttemptID(attempt)
 	missing := domain.Reject(domain.CodeNotFound, "There is no such attempt.")
 	if att.Run() == "" {
-		return nil, missing
+		return nil, nil, missing
 	}
 	h, err := l.Engine.Read(ctx, caller.Tenant, att.Run().Stream(), false)
 	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeNotFound {
-		return nil, missing
+		return nil, nil, missing
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_, a, ok := h.State.(*run.State).AttemptByID(att)
 	if !ok {
-		return nil, missing
+		return nil, nil, missing
 	}
 	if l.Read != nil {
 		l.Read(ctx, caller, att)
@@ -62,19 +64,25 @@ func (l *Logs) open(ctx context.Context, attempt string) (*logs.Log, error) {
 		ref = &logs.Ref{Object: a.Log.Object, Offset: a.Log.Offset, Length: a.Log.Length, Digest: a.Log.Digest,
 			Bytes: a.Log.Bytes, Lines: a.Log.Lines, Truncated: a.Log.Truncated, Gaps: a.Log.Gaps}
 	}
-	return l.Gateway.Log(caller.Tenant, att, ref)
-}
-
-// Open gives an attempt's log to whoever may read it: the raw endpoint and pages use it.
-func (l *Logs) Open(ctx context.Context, attempt domain.AttemptID) (*logs.Log, error) {
-	return l.open(ctx, string(attempt))
+	if ref == nil {
+		if remote, err := l.Elsewhere.find(ctx); err != nil || remote != nil {
+			return nil, remote, err
+		}
+	}
+	log, err := l.Gateway.Log(caller.Tenant, att, ref)
+	return log, nil, err
 }
 
 // ReadLines implements the contract.
 func (l *Logs) ReadLines(ctx context.Context, req *fairleadv1.ReadLinesRequest) (*fairleadv1.ReadLinesResponse, error) {
-	log, err := l.open(ctx, req.GetAttempt())
+	log, remote, err := l.open(ctx, req.GetAttempt())
 	if err != nil {
 		return nil, err
+	}
+	if remote != nil {
+		ctx, cancel := remote.Within(ctx)
+		defer cancel()
+		return remote.Logs.ReadLines(ctx, req)
 	}
 	totals, err := log.Totals(ctx)
 	if err != nil {
@@ -130,9 +138,14 @@ func streamName(s uint8) string {
 
 // SearchLog implements the contract.
 func (l *Logs) SearchLog(ctx context.Context, req *fairleadv1.SearchLogRequest) (*fairleadv1.SearchLogResponse, error) {
-	log, err := l.open(ctx, req.GetAttempt())
+	log, remote, err := l.open(ctx, req.GetAttempt())
 	if err != nil {
 		return nil, err
+	}
+	if remote != nil {
+		ctx, cancel := remote.Within(ctx)
+		defer cancel()
+		return remote.Logs.SearchLog(ctx, req)
 	}
 	limit := int(req.GetLimit())
 	if limit == 0 {
@@ -164,15 +177,82 @@ func (l *Logs) FollowLog(
 	req *fairleadv1.FollowLogRequest,
 	out fairleadv1connect.LogServiceFollowLogServerStream,
 ) error {
-	log, err := l.open(ctx, req.GetAttempt())
+	// A log may move to another server in the middle; then it is followed there from the
+	// byte that comes next.
+	sent := max(req.GetOffset(), 0)
+	return l.Elsewhere.insist(ctx, func() (bool, error) {
+		before := sent
+		err := l.followFrom(ctx, req, &sent, out)
+		return sent > before, err
+	})
+}
+
+// followFrom sends what comes behind sent, wherever the log is now.
+func (l *Logs) followFrom(
+	ctx context.Context,
+	req *fairleadv1.FollowLogRequest,
+	sent *int64,
+	out fairleadv1connect.LogServiceFollowLogServerStream,
+) error {
+	log, remote, err := l.open(ctx, req.GetAttempt())
+	switch {
+	case err != nil:
+		return err
+	case remote != nil:
+		return relay(ctx, remote, req, sent, out)
+	case req.GetOneStep():
+		return followStep(ctx, log, req, sent, out)
+	}
+	return followAll(ctx, log, sent, out)
+}
+
+// relay passes on what another server sends.
+func relay(
+	ctx context.Context,
+	remote *Remote,
+	req *fairleadv1.FollowLogRequest,
+	sent *int64,
+	out fairleadv1connect.LogServiceFollowLogServerStream,
+) error {
+	within, cancel := remote.Within(ctx)
+	defer cancel()
+	stream, err := remote.Logs.FollowLog(within, &fairleadv1.FollowLogRequest{Attempt: req.GetAttempt(), Offset: *sent,
+		Step: req.GetStep(), OneStep: req.GetOneStep()})
 	if err != nil {
+		return broken(ctx, err)
+	}
+	for {
+		message, err := stream.Receive()
+		if err != nil {
+			return broken(ctx, err)
+		}
+		if err := out.Send(message); err != nil {
+			return err
+		}
+		*sent = max(*sent, message.GetOffset())
+		if message.GetSealed() {
+			return nil
+		}
+	}
+}
+
+// broken sorts the end of another server's stream: its refusals are answers, all else is a
+// stream that was cut.
+func broken(ctx context.Context, err error) error {
+	if _, rejected := domain.AsRejection(err); rejected || ctx.Err() != nil {
 		return err
 	}
-	if req.GetOneStep() {
-		return l.followStep(ctx, log, req, out)
-	}
-	at := max(req.GetOffset(), 0)
-	for piece, err := range log.Follow(ctx, at) {
+	return cut(err)
+}
+
+// followAll sends a log's bytes until it is sealed.
+func followAll(
+	ctx context.Context,
+	log *logs.Log,
+	sent *int64,
+	out fairleadv1connect.LogServiceFollowLogServerStream,
+) error {
+	for piece, err := range log.Follow(ctx, *sent) {
 		if damage := (*logs.Damage)(nil); errors.As(err, &damage) {
 			continue // the reader sees the jump in offsets, and the marked line in ReadLines
 		}
@@ -181,41 +261,41 @@ func (l *Logs) FollowLog(
 		}
 		for data := piece.Bytes; len(data) > 0; {
 			n := min(len(data), followMessage)
-			at = piece.Offset + int64(len(piece.Bytes)-len(data)) + int64(n)
+			at := piece.Offset + int64(len(piece.Bytes)-len(data)) + int64(n)
 			if err := out.Send(&fairleadv1.FollowLogResponse{Data: data[:n], Offset: at}); err != nil {
 				return err
 			}
-			data = data[n:]
+			*sent, data = at, data[n:]
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return out.Send(&fairleadv1.FollowLogResponse{Offset: at, Sealed: true})
+	return out.Send(&fairleadv1.FollowLogResponse{Offset: *sent, Sealed: true})
 }
 
 // followStep sends one step's bytes, again and again what is new, until the log is sealed.
-func (l *Logs) followStep(
+func followStep(
 	ctx context.Context,
 	log *logs.Log,
 	req *fairleadv1.FollowLogRequest,
+	sent *int64,
 	out fairleadv1connect.LogServiceFollowLogServerStream,
 ) error {
-	sent := max(req.GetOffset(), 0)
 	for {
 		seen, err := log.Totals(ctx)
 		if err != nil {
 			return err
 		}
-		w := &skipWriter{skip: sent, send: func(data []byte, at int64) error {
+		w := &skipWriter{skip: *sent, send: func(data []byte, at int64) error {
 			return out.Send(&fairleadv1.FollowLogResponse{Data: data, Offset: at})
 		}}
 		if _, err := log.RawStep(ctx, w, uint32(req.GetStep())); err != nil {
 			return err
 		}
-		sent = max(sent, w.at)
+		*sent = max(*sent, w.at)
 		if seen.Sealed {
-			return out.Send(&fairleadv1.FollowLogResponse{Offset: sent, Sealed: true})
+			return out.Send(&fairleadv1.FollowLogResponse{Offset: *sent, Sealed: true})
 		}
 		if _, err := log.Wait(ctx, seen); err != nil {
 			return err

@@ -25,6 +25,9 @@ type Pools struct {
 	Engine   *engine.Engine
 	Dispatch *dispatch.Dispatcher
 	Caller   func(context.Context) Caller
+	// Elsewhere, when set, finds the server that leads the pool. Without it pools are shown
+	// as this server knows them, with runners that it has not heard.
+	Elsewhere Elsewhere
 	// Mint makes a registration token: its text for the caller, its digest for the pool.
 	Mint func() (text domain.Secret, digest domain.Digest)
 }
@@ -32,7 +35,15 @@ type Pools struct {
 var _ fairleadv1connect.PoolServiceHandler = (*Pools)(nil)
 
 // ListPools implements the contract.
-func (p *Pools) ListPools(ctx context.Context, _ *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse, error) {
+func (p *Pools) ListPools(ctx context.Context, req *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse,
+	error) {
+	if remote, err := p.Elsewhere.find(ctx); err == nil && remote != nil {
+		within, cancel := remote.Within(ctx)
+		defer cancel()
+		if res, err := remote.Pools.ListPools(within, req); err == nil {
+			return res, nil
+		}
+	}
 	res := &fairleadv1.ListPoolsResponse{}
 	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
 		out := &fairleadv1.Pool{Pool: string(s.Pool), Labels: s.Labels, Aliases: s.Aliases, Runners: int32(len(s.Runners)),
@@ -48,8 +59,15 @@ func (p *Pools) ListPools(ctx context.Context, _ *fairleadv1.ListPoolsRequest) (
 // ListRunners implements the contract.
 func (p *Pools) ListRunners(
 	ctx context.Context,
-	_ *fairleadv1.ListRunnersRequest,
+	req *fairleadv1.ListRunnersRequest,
 ) (*fairleadv1.ListRunnersResponse, error) {
+	if remote, err := p.Elsewhere.find(ctx); err == nil && remote != nil {
+		within, cancel := remote.Within(ctx)
+		defer cancel()
+		if res, err := remote.Pools.ListRunners(within, req); err == nil {
+			return res, nil
+		}
+	}
 	res := &fairleadv1.ListRunnersResponse{}
 	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
 		for i := range s.Runners {

@@ -15,14 +15,19 @@ type RawLog struct {
 	step   int64 // negative: all of them
 	Size   int64
 	Sealed bool
+	// Remote, for a log at another server, writes length bytes from an offset.
+	Remote func(ctx context.Context, w io.Writer, offset, length int64) error
 }
 
 // OpenRaw opens an attempt's log, or one step of it (step not negative), for whoever may
 // read it.
 func (l *Logs) OpenRaw(ctx context.Context, attempt domain.AttemptID, step int64) (*RawLog, error) {
-	log, err := l.open(ctx, string(attempt))
+	log, remote, err := l.open(ctx, string(attempt))
 	if err != nil {
 		return nil, err
+	}
+	if remote != nil {
+		return remote.Raw(ctx, attempt, step)
 	}
 	totals, err := log.Totals(ctx)
 	if err != nil {
@@ -44,6 +49,9 @@ func (l *Logs) OpenRaw(ctx context.Context, attempt domain.AttemptID, step int64
 //
 // Preconditions: both lie within Size.
 func (r *RawLog) Write(ctx context.Context, w io.Writer, offset, length int64) error {
+	if r.Remote != nil {
+		return r.Remote(ctx, w, offset, length)
+	}
 	if r.step < 0 {
 		_, err := r.log.Raw(ctx, w, offset, length)
 		return err

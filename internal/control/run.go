@@ -12,7 +12,6 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
-	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
@@ -38,7 +37,9 @@ type Runs struct {
 	Explain projection.Place
 	URL     func() string // the server's address for people
 	// Logs, when set, tells how long logs are that are not sealed yet.
-	Logs *logs.Gateway
+	Logs LogSource
+	// Elsewhere, when set, finds the server that leads the pool and holds the logs.
+	Elsewhere Elsewhere
 	// Refuse makes the transport's form of a refusal that has more to say than a sentence.
 	Refuse func(r *domain.Rejection, diagnostics []*fairleadv1.Diagnostic, choices []string) error
 }
@@ -158,7 +159,13 @@ func (r *Runs) read(ctx context.Context, id domain.RunID, timeline bool) (*fairl
 // openLogs fills in how long logs are now that are not sealed. It is an observation of
 // this moment; a log that can't be looked at stays without.
 func (r *Runs) openLogs(ctx context.Context, tenant domain.TenantID, v *fairleadv1.Run) {
-	if r.Logs == nil {
+	if r.Logs == nil || !growing(v) {
+		return
+	}
+	if remote, err := r.Elsewhere.find(ctx); err != nil {
+		return
+	} else if remote != nil {
+		r.openLogsAt(ctx, remote, v)
 		return
 	}
 	for _, j := range v.GetJobs() {
@@ -172,6 +179,41 @@ func (r *Runs) openLogs(ctx context.Context, tenant domain.TenantID, v *fairlead
 			}
 			if t, err := log.Totals(ctx); err == nil {
 				a.Log = &fairleadv1.LogInfo{Bytes: t.Bytes, Lines: t.Lines, Truncated: t.Truncated, Gaps: int32(t.Gaps)}
+			}
+		}
+	}
+}
+
+// growing reports whether any log of a run is not sealed.
+func growing(v *fairleadv1.Run) bool {
+	for _, j := range v.GetJobs() {
+		for _, a := range j.GetAttempts() {
+			if !a.GetLog().GetSealed() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// openLogsAt asks the server that holds the logs, in one call for all of the run.
+func (r *Runs) openLogsAt(ctx context.Context, remote *Remote, v *fairleadv1.Run) {
+	ctx, cancel := remote.Within(ctx)
+	defer cancel()
+	res, err := remote.Runs.GetRun(ctx, &fairleadv1.GetRunRequest{Run: v.GetRun()})
+	if err != nil {
+		return
+	}
+	found := map[string]*fairleadv1.LogInfo{}
+	for _, j := range res.GetRun().GetJobs() {
+		for _, a := range j.GetAttempts() {
+			found[a.GetId()] = a.GetLog()
+		}
+	}
+	for _, j := range v.GetJobs() {
+		for _, a := range j.GetAttempts() {
+			if log := found[a.GetId()]; log != nil && !a.GetLog().GetSealed() {
+				a.Log = log
 			}
 		}
 	}
@@ -310,6 +352,16 @@ func (r *Runs) WhyRun(ctx context.Context, req *fairleadv1.WhyRunRequest) (*fair
 	tenant, id := r.Caller(ctx).Tenant, domain.RunID(req.GetRun())
 	if _, err := r.row(ctx, tenant, id); err != nil {
 		return nil, err
+	}
+	// Only who leads the pool knows which runners are there. Without it, what history says
+	// is still an answer.
+	if remote, err := r.Elsewhere.find(ctx); err == nil && remote != nil {
+		within, cancel := remote.Within(ctx)
+		defer cancel()
+		res, err := remote.Runs.WhyRun(within, req)
+		if r, rejected := domain.AsRejection(err); err == nil || rejected && r.Code != domain.CodeNotOwner {
+			return res, err
+		}
 	}
 	h, err := r.Engine.Read(ctx, tenant, id.Stream(), true)
 	if err != nil {

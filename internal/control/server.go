@@ -18,28 +18,46 @@ type Server struct {
 	Version string
 	Store   string // "sqlite" or "postgres"
 	Started time.Time
+	// Name is this server's among the members of a fleet.
+	Name string
+	// Fleet, when set, shows all members and all partitions, whoever owns them.
+	Fleet func(ctx context.Context) (*fairleadv1.GetServerResponse, error)
 }
 
 var _ fairleadv1connect.ServerServiceHandler = (*Server)(nil)
 
 // GetServer implements the contract.
-func (s *Server) GetServer(context.Context, *fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
-	res := &fairleadv1.GetServerResponse{Version: s.Version, Store: s.Store, Started: projection.Stamp(s.Started)}
-	for _, p := range s.Engine.Status() {
-		out := &fairleadv1.Partition{
-			Partition: string(p.Partition),
-			State:     "owned",
-			Epoch:     p.Epoch,
-			Position:  uint64(p.Position),
+func (s *Server) GetServer(ctx context.Context, _ *fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
+	res := &fairleadv1.GetServerResponse{}
+	if s.Fleet != nil {
+		var err error
+		if res, err = s.Fleet(ctx); err != nil {
+			return nil, err
 		}
-		if p.Stopped != nil {
-			out.State, out.Problem = "stopped", p.Stopped.Message
-		} else if len(p.Problems) > 0 {
-			out.Problem = strings.Join(p.Problems, "; ")
+	} else {
+		for _, p := range s.Engine.Status() {
+			res.Partitions = append(res.Partitions, Partition(&p))
 		}
-		res.Partitions = append(res.Partitions, out)
 	}
+	res.Version, res.Store, res.Started, res.Name = s.Version, s.Store, projection.Stamp(s.Started), s.Name
 	return res, nil
+}
+
+// Partition is an owned partition in the API's form.
+func Partition(p *engine.PartitionStatus) *fairleadv1.Partition {
+	out := &fairleadv1.Partition{
+		Partition: string(p.Partition),
+		State:     "owned",
+		Epoch:     p.Epoch,
+		Position:  uint64(p.Position),
+		Owner:     p.Owner,
+	}
+	if p.Stopped != nil {
+		out.State, out.Problem = "stopped", p.Stopped.Message
+	} else if len(p.Problems) > 0 {
+		out.Problem = strings.Join(p.Problems, "; ")
+	}
+	return out
 }
 
 // Workflows answers WorkflowService.

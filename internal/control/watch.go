@@ -81,7 +81,7 @@ func tell(c chan struct{}) {
 func (w *Watchers) Loaded(engine.Live) {}
 
 // Ready implements engine.Observer.
-func (w *Watchers) Ready(domain.PartitionID) {}
+func (w *Watchers) Ready(domain.PartitionID, bool) {}
 
 // Lost implements engine.Observer.
 func (w *Watchers) Lost(domain.PartitionID) {}

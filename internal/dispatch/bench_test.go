@@ -254,9 +254,9 @@ func (h *hall) Committed(rows []engine.Committed) {
 	}
 }
 
-func (h *hall) Loaded(engine.Live)       {}
-func (h *hall) Ready(domain.PartitionID) {}
-func (h *hall) Lost(domain.PartitionID)  {}
+func (h *hall) Loaded(engine.Live)             {}
+func (h *hall) Ready(domain.PartitionID, bool) {}
+func (h *hall) Lost(domain.PartitionID)        {}
 
 // agent is a runner's side of the protocol.
 type agent struct {

@@ -65,6 +65,7 @@ type closing struct {
 	epoch     uint64
 	runner    domain.RunnerID
 	end       uint64
+	ended     time.Time
 }
 
 // agent is a registered runner as the board knows it.
@@ -107,6 +108,8 @@ type board struct {
 	lent     map[domain.SlotToken]domain.JobID // asked for or leased
 	held     map[domain.RunnerID]int           // leases and grants under way per runner
 	ready    map[domain.PartitionID]bool
+	follows  bool                        // leads only what led names
+	led      map[domain.PartitionID]bool // pools that this server leads
 }
 
 func newBoard(t Timing) *board {
@@ -115,7 +118,20 @@ func newBoard(t Timing) *board {
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
 		sessions: map[domain.SessionID]domain.RunnerID{},
 		pools:    map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
-		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}}
+		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}, led: map[domain.PartitionID]bool{}}
+}
+
+// leads reports whether this server places the work of the pools of a partition.
+func (b *board) leads(pools domain.PartitionID) bool { return !b.follows || b.led[pools] }
+
+// fresh gives every lease of the pools a full period: nobody here heard their holders yet.
+func (b *board) fresh(pools domain.PartitionID, now time.Time) {
+	for _, l := range b.leases {
+		if l.pool.Partition() == pools && !l.uncertain {
+			l.lapsing = false
+			l.until, l.abandonBy = now.Add(b.timing.Lease), now.Add(b.timing.Abandon)
+		}
+	}
 }
 
 // addHead announces a ready job; repeating it changes nothing.
@@ -278,7 +294,7 @@ func (b *board) lapses(now time.Time) []lease {
 	var out []lease
 	for _, id := range slices.Sorted(maps.Keys(b.leases)) {
 		l := b.leases[id]
-		if l.uncertain || l.lapsing || l.until.After(now) {
+		if l.uncertain || l.lapsing || l.until.After(now) || !b.leads(l.pool.Partition()) {
 			continue
 		}
 		l.lapsing = true

@@ -25,6 +25,11 @@ const (
 	refusalsTracked = 10_000 // attempts whose refusals are counted; above it counting begins anew
 )
 
+// closingMax is how long the last chunks of an attempt that has ended are taken where
+// servers take turns. It is shorter than the sealer's patience: a sealer that lost the logs
+// in the middle of its work must not leave out what somebody has acknowledged meanwhile.
+const closingMax = 9 * time.Minute
+
 // uploadChunks hands the chunks of current leases to the gateway and acknowledges what is
 // durable. A gateway that is away is no refusal: the runner keeps its chunks.
 func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1.Chunk, acks *acks) {
@@ -98,6 +103,8 @@ func (d *Dispatcher) permit(ctx context.Context, who agent, att domain.AttemptID
 	switch {
 	case l != nil && l.runner == who.Runner.Runner && l.epoch == epoch:
 		return permit{tenant: l.tenant, epoch: epoch, ok: true}
+	case c != nil && d.cfg.Follow && d.now().Sub(c.ended) > closingMax:
+		return permit{} // no acknowledgement: the log is about to be sealed
 	case c != nil && c.runner == who.Runner.Runner && c.epoch == epoch && c.end > 0:
 		return permit{tenant: c.tenant, epoch: epoch, ok: true, closed: true, end: c.end}
 	}
@@ -172,15 +179,23 @@ func (d *Dispatcher) refuseAccess(
 func (d *Dispatcher) MayFetch(ctx context.Context, tenant domain.TenantID, att domain.AttemptID, epoch uint64) bool {
 	d.mu.Lock()
 	l := d.board.leases[att]
-	live := l != nil && l.tenant == tenant && l.epoch == epoch
+	// Memory that follows another server's commits is a moment old, and that may be enough
+	// for a token to live longer than its lease: then the store is asked.
+	live := !d.cfg.Follow && l != nil && l.tenant == tenant && l.epoch == epoch
 	d.mu.Unlock()
 	if live {
 		return true
 	}
-	at, err := d.find(ctx, agent{tenant: tenant}, att)
-	if err != nil || !at.sure || at.tenant != tenant {
+	r, _, _, ok := att.Split()
+	if !ok {
 		return false
 	}
+	// The store is asked where the run lives, too: memory may be loading.
+	p, err := d.cfg.Locate(ctx, tenant, r)
+	if err != nil {
+		return false
+	}
+	at := place{tenant, p, true}
 	h, err := d.cfg.Engine.Read(ctx, at.tenant, streamOf(att), false)
 	if err != nil {
 		return false

@@ -63,6 +63,11 @@ type Config struct {
 	Partitions int
 	Grace      time.Duration // told to runners: between asking a job to stop and killing it
 	Mint       func(prefix string) string
+	// Follow makes a server that leads no pool before Lead says so; without it, it leads all.
+	Follow bool
+	// Valid reports whether this server's right to lead has not run out, by a clock that
+	// only grows; nil: it never does.
+	Valid func() bool
 	// Placed is told how long a job had waited when its lease was granted.
 	Placed func(wait time.Duration, class domain.Class)
 }
@@ -88,7 +93,12 @@ func New(cfg Config) *Dispatcher {
 	if cfg.Placed == nil {
 		cfg.Placed = func(time.Duration, domain.Class) {}
 	}
-	return &Dispatcher{cfg: cfg, board: newBoard(cfg.Timing), polls: map[domain.RunnerID]chan struct{}{},
+	if cfg.Valid == nil {
+		cfg.Valid = func() bool { return true }
+	}
+	b := newBoard(cfg.Timing)
+	b.follows = cfg.Follow
+	return &Dispatcher{cfg: cfg, board: b, polls: map[domain.RunnerID]chan struct{}{},
 		swept: map[domain.StreamID]bool{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1),
 		stopped: make(chan struct{})}
 }
@@ -155,7 +165,10 @@ func (d *Dispatcher) keep(ctx context.Context, grace bool) {
 	if grace {
 		d.board.grace(now)
 	}
-	lapsed := d.board.lapses(now)
+	var lapsed []lease
+	if d.cfg.Valid() {
+		lapsed = d.board.lapses(now)
+	}
 	d.mu.Unlock()
 	for _, l := range lapsed {
 		err := d.cfg.Engine.Send(ctx, engine.Envelope{
@@ -187,6 +200,9 @@ func (d *Dispatcher) lapseAnswered(attempt domain.AttemptID, err error) {
 
 // place asks the placement rules who gets what, and asks the runs for those leases.
 func (d *Dispatcher) place(ctx context.Context) {
+	if !d.cfg.Valid() {
+		return
+	}
 	d.mu.Lock()
 	picks := d.board.place(d.now())
 	d.mu.Unlock()

@@ -56,6 +56,10 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	}
 	polling := req.GetWaitMs() > 0
 	d.mu.Lock()
+	if !d.speaks(who.pool.Partition()) {
+		d.mu.Unlock()
+		return nil, errNotLeader
+	}
 	offers := make([]domain.SlotToken, 0, len(req.GetOffers()))
 	for _, o := range req.GetOffers() {
 		if offerOf(who.Runner.Runner, o) {
@@ -75,7 +79,15 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	if polling {
 		d.wait(ctx, who, req, res)
 	}
+	if polling && !tells(res) && !d.Leads(who.pool.Partition()) {
+		return nil, errNotLeader // where it is heard from now on
+	}
 	return res, nil
+}
+
+// tells reports whether an answer says anything to the runner.
+func tells(res *runnerv1.ExchangeResponse) bool {
+	return len(res.GetLeases())+len(res.GetCancels())+len(res.GetAcks()) > 0 || refused(res)
 }
 
 // brings reports whether the runner hands something over that must be acknowledged.
@@ -294,12 +306,14 @@ func (d *Dispatcher) renew(
 		now := d.now()
 		l, known, regain := d.board.renewed(who.Runner.Runner, att, epoch, now)
 		var reply *runnerv1.RenewalReply
-		if known && !regain {
+		speaks := d.speaks(who.pool.Partition())
+		if known && !regain && speaks {
 			reply = live(l, now)
 		}
 		d.mu.Unlock()
 		switch {
 		case reply != nil:
+		case known && !regain: // the next leader answers
 		case known:
 			reply = d.regain(ctx, l.tenant, l.partition, att, epoch)
 		default:
@@ -328,7 +342,7 @@ func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domai
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.board.leases[att]; err == nil && l != nil && l.epoch == epoch {
+	if l := d.board.leases[att]; err == nil && l != nil && l.epoch == epoch && d.speaks(l.pool.Partition()) {
 		l.uncertain, l.lapsing = false, false
 		d.board.extend(l, d.now())
 		return live(l, d.now())
@@ -416,7 +430,7 @@ func (d *Dispatcher) wait(
 			}
 		}
 		rest := deadline - d.cfg.Host.Elapsed()
-		if len(res.Leases)+len(res.Cancels)+len(res.Acks) > 0 || refused(res) || rest <= 0 {
+		if tells(res) || rest <= 0 || !d.Leads(who.pool.Partition()) {
 			return
 		}
 		if d.cfg.Host.Wait(ctx, host.For{News: news, Limit: rest}) == host.Ended {

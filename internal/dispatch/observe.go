@@ -48,7 +48,7 @@ func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
 			if a.Outcome != domain.OutcomeNone {
 				d.board.dropLease(att)
 				if a.Log == nil && !a.Declined && d.board.closing[att] == nil {
-					d.board.closing[att] = &closing{live.Tenant, live.Partition, a.Epoch, a.Runner, a.LogEnd}
+					d.board.closing[att] = &closing{live.Tenant, live.Partition, a.Epoch, a.Runner, a.LogEnd, a.ConcludedAt}
 				}
 				continue
 			}
@@ -165,7 +165,7 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 		}
 	case *run.AttemptConcluded:
 		if l := d.board.leases[att]; l != nil && !row.State.(*run.State).Jobs[e.Job].Attempts[e.Attempt-1].Declined {
-			d.board.closing[att] = &closing{l.tenant, l.partition, l.epoch, l.runner, e.LogEnd}
+			d.board.closing[att] = &closing{l.tenant, l.partition, l.epoch, l.runner, e.LogEnd, e.At}
 			d.wake(l.runner)
 		}
 		d.board.dropLease(att)
@@ -177,7 +177,7 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 }
 
 // Ready implements engine.Observer.
-func (d *Dispatcher) Ready(p domain.PartitionID) {
+func (d *Dispatcher) Ready(p domain.PartitionID, _ bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.board.ready[p] = true

@@ -48,7 +48,7 @@ func (b *board) offers() []placement.Offer {
 	for _, id := range slices.Sorted(maps.Keys(b.agents)) {
 		a := b.agents[id]
 		p := b.pools[a.pool]
-		if !a.polling || p == nil {
+		if !a.polling || p == nil || !b.leads(p.partition) {
 			continue
 		}
 		left := a.Capacity - b.held[id]

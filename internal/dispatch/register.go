@@ -25,6 +25,7 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 	d.mu.Lock()
 	p := d.board.poolOfToken(token)
 	ready := d.allReady()
+	speaks := p == nil || d.speaks(p.partition)
 	d.mu.Unlock()
 	if !ready {
 		return nil, errNotReady
@@ -32,6 +33,9 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 	if !wellFormed || p == nil {
 		return nil, domain.Reject(domain.CodeRegistrationInvalid,
 			"The registration token is unknown, used or expired; make a new one with fairlead runner token.")
+	}
+	if !speaks {
+		return nil, errNotLeader
 	}
 	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: p.tenant, Partition: p.partition, Stream: p.pool.Stream(),
 		Command: pool.RegisterRunner{

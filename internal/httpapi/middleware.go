@@ -21,6 +21,10 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		began := s.now()
 		c := &call{request: newRequestID()}
+		passed := forwardedOf(r.Context())
+		if passed != nil {
+			passed.adopt(c)
+		}
 		r = r.WithContext(withCall(r.Context(), c))
 		w := &writer{ResponseWriter: plain, control: http.NewResponseController(plain)}
 		_ = w.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
@@ -41,7 +45,9 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 			s.refuse(w, r, err)
 			return
 		}
-		s.authenticate(r, c)
+		if passed == nil {
+			s.authenticate(r, c)
+		}
 		next.ServeHTTP(w, r)
 	})
 }

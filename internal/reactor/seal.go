@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,14 +40,18 @@ type Sealer struct {
 	host    host.Host
 	slots   *host.Seats
 
-	mu   sync.Mutex
-	busy map[domain.AttemptID]bool
+	mu      sync.Mutex
+	busy    map[domain.AttemptID]bool
+	due     map[domain.AttemptID]due // not sealed yet, as far as events tell
+	follows bool                     // seals only while the logs are held here
+	held    bool
 }
 
 // NewSealer makes a sealer. Register it as the engine's observer: sealing is driven by
 // state (an attempt ended, its log is not sealed), so a sweep repairs what was missed.
 func NewSealer(e engine.Submitter, g Gateway, log *slog.Logger, now func() time.Time) *Sealer {
-	s := &Sealer{engine: e, gateway: g, log: log, now: now, busy: map[domain.AttemptID]bool{}}
+	s := &Sealer{engine: e, gateway: g, log: log, now: now, busy: map[domain.AttemptID]bool{},
+		due: map[domain.AttemptID]due{}}
 	return s.On(host.Machine())
 }
 
@@ -53,6 +59,27 @@ func NewSealer(e engine.Submitter, g Gateway, log *slog.Logger, now func() time.
 func (s *Sealer) On(h host.Host) *Sealer {
 	s.host, s.slots = h, host.NewSeats(h, sealsAtOnce)
 	return s
+}
+
+// Follow makes a sealer that seals nothing before Hold says that the logs are held here, for
+// servers that take turns. Call it before it is registered.
+func (s *Sealer) Follow() *Sealer {
+	s.follows = true
+	return s
+}
+
+// Hold tells a sealer that follows whether this server holds the logs. Then everything that
+// is due begins.
+func (s *Sealer) Hold(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = on
+	if !on {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.due)) {
+		s.begin(s.due[id])
+	}
 }
 
 // due is an attempt whose log must be sealed.
@@ -87,6 +114,9 @@ func (s *Sealer) Committed(rows []engine.Committed) {
 			continue
 		}
 		for _, e := range rows[i].Events {
+			if sealed, ok := e.(*run.LogSealed); ok {
+				s.sealed(st.AttemptID(sealed.Job, sealed.Attempt))
+			}
 			c, ok := e.(*run.AttemptConcluded)
 			if !ok || st.Jobs[c.Job].Attempts[c.Attempt-1].Declined {
 				continue
@@ -97,10 +127,21 @@ func (s *Sealer) Committed(rows []engine.Committed) {
 }
 
 // Ready implements engine.Observer.
-func (s *Sealer) Ready(domain.PartitionID) {}
+func (s *Sealer) Ready(domain.PartitionID, bool) {}
 
 // Lost implements engine.Observer.
-func (s *Sealer) Lost(domain.PartitionID) {}
+func (s *Sealer) Lost(p domain.PartitionID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.due, func(_ domain.AttemptID, d due) bool { return d.partition == p })
+}
+
+// sealed notes that a log needs nothing more.
+func (s *Sealer) sealed(attempt domain.AttemptID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.due, attempt)
+}
 
 // endOf is the last sequence of a log: unknown when no report came.
 func endOf(report domain.Digest, end uint64) uint64 {
@@ -110,10 +151,18 @@ func endOf(report domain.Digest, end uint64) uint64 {
 	return end
 }
 
-// take starts sealing unless it is under way.
+// take notes what is due and begins with it where the logs are held.
 func (s *Sealer) take(d due) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.due[d.attempt] = d
+	if !s.follows || s.held {
+		s.begin(d)
+	}
+}
+
+// begin starts sealing unless it is under way. mu is held.
+func (s *Sealer) begin(d due) {
 	if s.busy[d.attempt] {
 		return
 	}

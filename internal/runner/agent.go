@@ -82,11 +82,11 @@ func enrol(ctx context.Context, c *Config, id *identity) error {
 		c.Capacity = min(c.Capacity, id.Capacity)
 		return nil
 	}
-	client := newClient(c.Server)
 	pause := backoffFirst
 	for {
 		try, cancel := context.WithTimeout(ctx, callSlack)
-		err := id.register(try, c, client)
+		turn := c.servers.turn()
+		err := id.register(try, c, newClient(c.servers.list[c.servers.index(turn)]))
 		cancel()
 		switch {
 		case err == nil:
@@ -101,6 +101,7 @@ func enrol(ctx context.Context, c *Config, id *identity) error {
 			return err
 		}
 		c.Logger.Warn("the server does not answer", "error", err)
+		c.servers.leave(turn)
 		if !sleep(ctx, pause) {
 			return context.Cause(ctx)
 		}
@@ -168,7 +169,7 @@ func runAs(ctx context.Context, c *Config, id *identity) error {
 	defer a.working.Wait()
 	defer cancel()
 	for k := range kinds {
-		a.callers[k] = newCaller(k, c.Server, a.onCall)
+		a.callers[k] = newCaller(k, c.servers, a.onCall)
 		a.working.Go(func() { a.callers[k].run(stop) })
 	}
 	if err := a.takeUp(); err != nil {
@@ -297,7 +298,7 @@ func (a *agent) spawn(e effSpawn) {
 	// What an earlier epoch of the same attempt may have left is not this one's.
 	err := isolate.Erase(string(folder))
 	order := supervisor.Order{
-		Folder: string(folder), Driver: a.c.Driver.Name(), Manifest: e.manifest, Server: a.c.Server,
+		Folder: string(folder), Driver: a.c.Driver.Name(), Manifest: e.manifest, Server: a.c.servers.ordered(),
 		Sandbox: a.c.sandbox(attempt, folder, e.manifest.Network),
 		Runner:  job.Runner{Name: a.c.Name, OS: goos, Arch: arch}, Env: a.c.env(), AbandonAt: e.abandonAt,
 	}
@@ -446,7 +447,7 @@ func (a *agent) farewell() {
 	a.m.send(beat, supervisor.Now())
 	for _, e := range a.m.take() {
 		if s, ok := e.(effSend); ok {
-			if _, err := a.callers[beat].client.Exchange(ctx, s.req); err != nil {
+			if _, err := a.callers[beat].client().Exchange(ctx, s.req); err != nil {
 				a.c.Logger.Info("the server was not told that this runner ends", "error", err)
 			}
 		}

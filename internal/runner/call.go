@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime"
 	"time"
@@ -19,6 +20,7 @@ import (
 func newClient(server string) runnerv1connect.RunnerServiceClient {
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialWait}).DialContext,
 		MaxIdleConnsPerHost: 1,
 		IdleConnTimeout:     2 * time.Minute,
 		TLSHandshakeTimeout: 10 * time.Second,
@@ -32,14 +34,19 @@ func newClient(server string) runnerv1connect.RunnerServiceClient {
 // caller carries out the exchanges of one conversation, one after another.
 type caller struct {
 	kind     kind
-	client   runnerv1connect.RunnerServiceClient
+	servers  *servers
+	clients  []runnerv1connect.RunnerServiceClient // one for each server
 	requests chan *runnerv1.ExchangeRequest
 	done     func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse, error)
 }
 
-func newCaller(k kind, server string, done func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse,
+func newCaller(k kind, s *servers, done func(kind, *runnerv1.ExchangeRequest, *runnerv1.ExchangeResponse,
 	error)) *caller {
-	return &caller{kind: k, client: newClient(server), requests: make(chan *runnerv1.ExchangeRequest, 1), done: done}
+	c := &caller{kind: k, servers: s, requests: make(chan *runnerv1.ExchangeRequest, 1), done: done}
+	for _, address := range s.list {
+		c.clients = append(c.clients, newClient(address))
+	}
+	return c
 }
 
 // run serves until ctx ends. Heartbeats get a thread of their own and all the priority
@@ -64,11 +71,21 @@ func (c *caller) run(ctx context.Context) {
 	}
 }
 
+// client speaks with the server in use.
+func (c *caller) client() runnerv1connect.RunnerServiceClient {
+	return c.clients[c.servers.index(c.servers.turn())]
+}
+
 func (c *caller) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
 	limit := time.Duration(req.GetWaitMs())*time.Millisecond + callSlack
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 	defer cancel()
-	return c.client.Exchange(ctx, req)
+	turn := c.servers.turn()
+	resp, err := c.clients[c.servers.index(turn)].Exchange(ctx, req)
+	if err != nil && away(err) {
+		c.servers.leave(turn)
+	}
+	return resp, err
 }
 
 // final reports whether an error will be the same next time.

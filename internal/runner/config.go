@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/isolate"
 	"github.com/fairlead-ci/fairlead/internal/isolate/inside"
@@ -18,7 +16,7 @@ import (
 
 // Config says what a runner is.
 type Config struct {
-	Server   string // base URL
+	Server   string // base URL; of a fleet, those of several servers, separated by commas
 	Token    string // one-time registration token; needed until the runner is registered
 	Name     string // unique in its pool
 	Data     string // folder of its own; one runner at a time
@@ -42,6 +40,7 @@ type Config struct {
 	Ready func(Ready)
 
 	program string // what supervisors are started from; "" is this program
+	servers *servers
 }
 
 // Ready is what there is to tell people when a runner can take work.
@@ -71,11 +70,11 @@ func MaybeSupervise(drivers ...isolate.Driver) {
 
 // complete fills in defaults and refuses what can't work.
 func (c *Config) complete() error {
-	u, err := url.Parse(c.Server)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
-		return fmt.Errorf("configure runner: the server %q is no http or https address without credentials", c.Server)
+	var err error
+	if c.servers, err = parseServers(c.Server); err != nil {
+		return err
 	}
-	c.Server = strings.TrimSuffix(c.Server, "/")
+	c.Server = c.servers.text()
 	if c.Data == "" || c.Name == "" {
 		return errors.New("configure runner: it needs a name and a data folder")
 	}

@@ -31,6 +31,8 @@ const (
 	backoffMax   = 5 * time.Second
 	// pollPause is the pause after a poll that came back at once with nothing.
 	pollPause = 100 * time.Millisecond
+	// dialWait is how long connecting may take: another server of the fleet may be there.
+	dialWait = 5 * time.Second
 	// callSlack is how much longer than promised an answer may take.
 	callSlack = 15 * time.Second
 	// forceAfter is the patience with a supervisor beyond the time it needs by itself. It

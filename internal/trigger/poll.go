@@ -93,6 +93,8 @@ type PollerConfig struct {
 	Tenants func(ctx context.Context) ([]domain.TenantID, error)
 	Every   time.Duration // 0: PollEvery
 	Random  func(n int64) int64
+	// Owns reports whether this server looks after the repositories of a partition; nil: all.
+	Owns func(domain.PartitionID) bool
 	// Maintain tidies a mirror now and then; nil: nothing does.
 	Maintain func(ctx context.Context, repo scm.Repo) error
 }
@@ -176,6 +178,9 @@ func (p *Poller) rows(ctx context.Context) ([]store.RepositoryRow, error) {
 			return nil, fmt.Errorf("list repositories of %s: %w", tenant, err)
 		}
 		all = append(all, rows...)
+	}
+	if p.cfg.Owns != nil {
+		all = slices.DeleteFunc(all, func(r store.RepositoryRow) bool { return !p.cfg.Owns(r.Partition) })
 	}
 	return all, nil
 }

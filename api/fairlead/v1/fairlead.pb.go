@@ -4438,6 +4438,8 @@ type GetServerResponse struct {
 	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"`
 	Partitions    []*Partition           `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	Started       string                 `protobuf:"bytes,4,opt,name=started,proto3" json:"started,omitempty"`
+	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`       // of the server that answers, among the members
+	Members       []*Member              `protobuf:"bytes,6,rep,name=members,proto3" json:"members,omitempty"` // of the fleet; none for a server that is alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4500,13 +4502,28 @@ func (x *GetServerResponse) GetStarted() string {
 	return ""
 }
 
+func (x *GetServerResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetServerResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 type Partition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // owned, stopped
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // owned, stopped, unowned
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Position      uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
 	Problem       string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"` // name of a member
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4576,6 +4593,97 @@ func (x *Partition) GetProblem() string {
 	return ""
 }
 
+func (x *Partition) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+type Member struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // where other members reach it
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Format        uint32                 `protobuf:"varint,4,opt,name=format,proto3" json:"format,omitempty"` // of events that it reads
+	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`    // live, draining, gone
+	Until         string                 `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`    // end of its membership unless it is renewed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Member) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Member) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *Member) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Member) GetUntil() string {
+	if x != nil {
+		return x.Until
+	}
+	return ""
+}
+
 // ErrorInfo travels as an error detail with every refusal, and is the whole body of a
 // refusal on the REST paths.
 type ErrorInfo struct {
@@ -4592,7 +4700,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4604,7 +4712,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4617,7 +4725,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -5038,20 +5146,30 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x18CreateSignInLinkResponse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\aexpires\x18\x02 \x01(\tR\aexpires\"\x12\n" +
-	"\x10GetServerRequest\"\x95\x01\n" +
+	"\x10GetServerRequest\"\xd8\x01\n" +
 	"\x11GetServerResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x126\n" +
 	"\n" +
 	"partitions\x18\x03 \x03(\v2\x16.fairlead.v1.PartitionR\n" +
 	"partitions\x12\x18\n" +
-	"\astarted\x18\x04 \x01(\tR\astarted\"\x8b\x01\n" +
+	"\astarted\x18\x04 \x01(\tR\astarted\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12-\n" +
+	"\amembers\x18\x06 \x03(\v2\x13.fairlead.v1.MemberR\amembers\"\xa1\x01\n" +
 	"\tPartition\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bposition\x18\x04 \x01(\x04R\bposition\x12\x18\n" +
-	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xbe\x01\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\"\x94\x01\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
+	"\x06format\x18\x04 \x01(\rR\x06format\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x14\n" +
+	"\x05until\x18\x06 \x01(\tR\x05until\"\xbe\x01\n" +
 	"\tErrorInfo\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
@@ -5105,7 +5223,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5172,11 +5290,12 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*GetServerRequest)(nil),                // 62: fairlead.v1.GetServerRequest
 	(*GetServerResponse)(nil),               // 63: fairlead.v1.GetServerResponse
 	(*Partition)(nil),                       // 64: fairlead.v1.Partition
-	(*ErrorInfo)(nil),                       // 65: fairlead.v1.ErrorInfo
-	nil,                                     // 66: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Member)(nil),                          // 65: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 66: fairlead.v1.ErrorInfo
+	nil,                                     // 67: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	66, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	67, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
 	59, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
@@ -5208,58 +5327,59 @@ var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
 	50, // 29: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
 	59, // 30: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
 	64, // 31: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	59, // 32: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 33: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 34: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 35: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 36: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	18, // 37: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	20, // 38: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	22, // 39: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	24, // 40: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	26, // 41: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	30, // 42: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	34, // 43: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	36, // 44: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	39, // 45: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	41, // 46: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	43, // 47: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	45, // 48: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	48, // 49: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	51, // 50: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	53, // 51: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	55, // 52: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	57, // 53: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	60, // 54: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	62, // 55: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 56: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 57: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 58: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 59: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	19, // 60: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	21, // 61: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	23, // 62: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	25, // 63: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	27, // 64: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	31, // 65: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	35, // 66: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	37, // 67: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	40, // 68: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	42, // 69: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	44, // 70: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	46, // 71: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	49, // 72: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	52, // 73: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	54, // 74: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	56, // 75: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	58, // 76: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	61, // 77: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	63, // 78: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	56, // [56:79] is the sub-list for method output_type
-	33, // [33:56] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	65, // 32: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	59, // 33: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 34: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 35: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 36: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 37: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	18, // 38: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	20, // 39: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	22, // 40: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	24, // 41: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	26, // 42: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	30, // 43: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	34, // 44: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	36, // 45: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	39, // 46: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	41, // 47: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	43, // 48: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	45, // 49: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	48, // 50: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	51, // 51: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	53, // 52: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	55, // 53: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	57, // 54: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	60, // 55: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	62, // 56: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 57: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 58: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 59: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 60: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	19, // 61: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	21, // 62: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	23, // 63: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	25, // 64: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	27, // 65: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	31, // 66: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	35, // 67: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	37, // 68: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	40, // 69: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	42, // 70: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	44, // 71: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	46, // 72: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	49, // 73: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	52, // 74: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	54, // 75: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	56, // 76: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	58, // 77: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	61, // 78: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	63, // 79: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	57, // [57:80] is the sub-list for method output_type
+	34, // [34:57] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -5273,7 +5393,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   67,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -123,17 +123,26 @@ func branchOf(ref string) string {
 	return name
 }
 
-func (j *job) remote() string { return strings.TrimSuffix(j.order.Server, "/") + j.m.Source.Path }
+// bases are the addresses of the server: a fleet has several, and any will do.
+func (j *job) bases() []string {
+	bases := strings.Split(j.order.Server, ",")
+	for i := range bases {
+		bases[i] = strings.TrimSuffix(bases[i], "/")
+	}
+	return bases
+}
+
+func (j *job) remote() string { return j.bases()[0] + j.m.Source.Path }
 
 // fetch gets the commit into the source folder, and tries again while the server is
 // away.
 func (j *job) fetch(ctx context.Context) error {
 	dir := filepath.Join(j.box.Outside().Source, "repository")
-	pause := fetchPause
+	pause, bases := fetchPause, j.bases()
 	for attempt := 1; ; attempt++ {
 		err := bareRepository(dir)
 		if err == nil {
-			err = j.fetchOnce(ctx, dir)
+			err = j.fetchOnce(ctx, dir, bases[(attempt-1)%len(bases)])
 		}
 		if err == nil || attempt == fetchAttempts || errors.Is(err, errRefused) || ctx.Err() != nil {
 			return err
@@ -173,8 +182,7 @@ func bareRepository(dir string) error {
 // fetchOnce runs git with nothing of the machine's or the job's configuration. The
 // token is in the environment of this one process: not in its arguments, not in the
 // address, not on disk.
-func (j *job) fetchOnce(ctx context.Context, dir string) error {
-	base := strings.TrimSuffix(j.order.Server, "/")
+func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
 	cmd := exec.CommandContext(ctx, "git", "--git-dir="+dir,
 		"-c", "protocol.version=0", // the server decides by the refs it advertises what may be had
 		"-c", "protocol.allow=never", "-c", "protocol.http.allow=always", "-c", "protocol.https.allow=always",
@@ -183,7 +191,7 @@ func (j *job) fetchOnce(ctx context.Context, dir string) error {
 		"-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		"-c", "http.followRedirects=false", "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60",
 		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--depth=1",
-		"--", j.remote(), j.m.Source.Commit)
+		"--", base+j.m.Source.Path, j.m.Source.Commit)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",

@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Several servers may see the same pools: each knows every ready job and every lease from
+// the events that it follows, and one of them leads. Only the leader places, lets leases
+// lapse and answers runners, because only it knows which slots are open and who was heard
+// when. What a leader that is not the leader any more still says is harmless: a renewal is
+// given only while the server's membership lasts, so it ends before the next leader's does.
+
+var errNotLeader = domain.Reject(domain.CodeNotOwner, "This server does not lead the pool now; try again.")
+
+// Lead tells the dispatcher that this server leads the pools of a partition from now on, or
+// not any more. It means something only with Config.Follow.
+//
+// A new leader does not know who was heard when: every live lease gets a full period from
+// now. That is never shorter than what the leader before promised, because that one's right
+// to promise ended before this one's began.
+func (d *Dispatcher) Lead(pools domain.PartitionID, on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.board.led[pools] == on {
+		return
+	}
+	if on {
+		d.board.led[pools] = true
+		d.board.fresh(pools, d.now())
+		d.changed()
+		return
+	}
+	delete(d.board.led, pools)
+	for id, a := range d.board.agents {
+		if a.pool.Partition() == pools {
+			a.polling, a.open = false, nil
+			d.wake(id) // its poll ends with a word about where to go
+		}
+	}
+}
+
+// Leads reports whether this server leads the pools of a partition and may say so.
+func (d *Dispatcher) Leads(pools domain.PartitionID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.speaks(pools)
+}
+
+// PoolOfSession is the partition of the pool that a runner's session belongs to, as far as
+// this server's memory knows it. It says nothing of who shows the session.
+func (d *Dispatcher) PoolOfSession(session domain.SessionID) (domain.PartitionID, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.board.session[session]
+	if a == nil {
+		return "", false
+	}
+	return a.pool.Partition(), true
+}
+
+// PoolOfToken is the partition of the pool that issued a registration token.
+//
+// Trust: text comes from anybody.
+func (d *Dispatcher) PoolOfToken(text string) (domain.PartitionID, bool) {
+	token, ok := d.cfg.TokenDigest(text)
+	if !ok {
+		return "", false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.board.poolOfToken(token)
+	if p == nil {
+		return "", false
+	}
+	return p.partition, true
+}
+
+// speaks reports whether this server leads the pools and its right to has not run out. mu
+// is held.
+func (d *Dispatcher) speaks(pools domain.PartitionID) bool {
+	return d.board.leads(pools) && d.cfg.Valid()
+}

@@ -1,0 +1,217 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// Config is what Peers needs to reach the other servers.
+type Config struct {
+	Self   string // this member's name
+	Secret Secret
+	// TLS is how a peer's certificate is checked; nil: by the system's authorities.
+	TLS *tls.Config
+	// Moved hears how far a partition has come that a peer owns.
+	Moved func(p domain.PartitionID, at store.Position)
+	// Look hears that the fleet changed.
+	Look func()
+	Log  *slog.Logger
+}
+
+// Peers are the other servers of the fleet, as the last picture showed them.
+type Peers struct {
+	cfg    Config
+	web    *http.Client
+	run    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	members map[string]*member
+	holders map[domain.PartitionID]*holder
+}
+
+// member is one peer that lives, or did at the last look.
+type member struct {
+	name, address string
+	stop          context.CancelFunc // of its stream of news
+}
+
+// holder is who owns a partition, until changed is closed.
+type holder struct {
+	name    string
+	epoch   uint64
+	changed chan struct{}
+}
+
+// New makes Peers that know of nobody. See tells them.
+func New(cfg Config) *Peers {
+	p := &Peers{cfg: cfg, members: map[string]*member{}, holders: map[domain.PartitionID]*holder{}}
+	p.run, p.cancel = context.WithCancel(context.Background())
+	transport := &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: dialWait, KeepAlive: 5 * time.Second}).DialContext,
+		TLSClientConfig:       cfg.TLS,
+		TLSHandshakeTimeout:   2 * dialWait,
+		MaxIdleConnsPerHost:   connectionsMax,
+		IdleConnTimeout:       time.Minute,
+		ResponseHeaderTimeout: 0, // a poll may take long; commands have a limit of their own
+	}
+	p.web = &http.Client{Transport: signed{p, transport}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // a peer never leads elsewhere
+	}}
+	return p
+}
+
+// signed puts the headers of the protocol on every request.
+type signed struct {
+	peers *Peers
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(headerSecret, s.peers.cfg.Secret.Text().Reveal())
+	r.Header.Set(headerMember, s.peers.cfg.Self)
+	r.Header.Set(headerCaller, callerOf(r.Context()).header())
+	return s.next.RoundTrip(r)
+}
+
+// Close ends everything that is under way.
+func (p *Peers) Close() {
+	p.cancel()
+	p.work.Wait()
+	p.web.CloseIdleConnections()
+}
+
+// See takes a picture of the fleet in. Pictures come in the order in which they were taken.
+func (p *Peers) See(picture store.Picture) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	live := map[string]bool{}
+	for i := range picture.Members {
+		m := &picture.Members[i]
+		if m.Name == p.cfg.Self || !m.Live || m.Address == "" {
+			continue
+		}
+		live[m.Name] = true
+		address := strings.TrimSuffix(m.Address, "/")
+		if known := p.members[m.Name]; known != nil && known.address == address {
+			continue
+		} else if known != nil {
+			known.stop()
+		}
+		p.meet(m.Name, address)
+	}
+	for name, m := range p.members {
+		if !live[name] {
+			m.stop()
+			delete(p.members, name)
+		}
+	}
+	for i := range picture.Partitions {
+		h := &picture.Partitions[i]
+		owner := h.Owner
+		if owner != p.cfg.Self && !live[owner] {
+			owner = "" // whoever had it is not there any more
+		}
+		if known := p.holders[h.Partition]; known != nil && known.name == owner && known.epoch == h.Epoch {
+			continue
+		} else if known != nil {
+			close(known.changed)
+		}
+		p.holders[h.Partition] = &holder{name: owner, epoch: h.Epoch, changed: make(chan struct{})}
+	}
+}
+
+// meet begins to listen to a peer. mu is held.
+func (p *Peers) meet(name, address string) {
+	ctx, stop := context.WithCancel(p.run)
+	m := &member{name: name, address: address, stop: stop}
+	p.members[name] = m
+	p.work.Go(func() { p.hear(ctx, m) })
+}
+
+// Holder is where a partition is owned.
+type Holder struct {
+	Name    string // of the member; "" when nobody owns it now, as far as is known
+	Here    bool
+	Address string          // of another member
+	Changed <-chan struct{} // closed when this is not true any more
+}
+
+// Holder says where a partition is owned, as the last picture showed it.
+func (p *Peers) Holder(partition domain.PartitionID) Holder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.holders[partition]
+	if h == nil {
+		h = &holder{changed: make(chan struct{})}
+		p.holders[partition] = h
+	}
+	out := Holder{Name: h.name, Here: h.name != "" && h.name == p.cfg.Self, Changed: h.changed}
+	if m := p.members[h.name]; m != nil {
+		out.Address = m.address
+	}
+	return out
+}
+
+// Names lists the peers that live, by name.
+func (p *Peers) Names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []string
+	for name := range p.members {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (p *Peers) addressOf(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.members[name]; m != nil {
+		return m.address
+	}
+	return ""
+}
+
+// While gives a context that also ends when what is known of a holder changes: an answer
+// that does not come from one that lost its partition is not waited for.
+func While(ctx context.Context, h Holder) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-h.Changed:
+			cancel(ErrMoved)
+		case <-inner.Done():
+		}
+	}()
+	return inner, func() { cancel(nil) }
+}
+
+// ErrMoved: the partition has another owner now, or none.
+var ErrMoved = errors.New("the partition moved")
+
+// unsent reports whether an error of a request says that nothing reached the peer.
+func unsent(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
+}
+
+func statusError(r *http.Response, verb, name string) error {
+	return fmt.Errorf("%s member %s: it answered %s", verb, name, r.Status)
+}

@@ -1,0 +1,99 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// Submit carries a command to the member that owns its partition: it is engine's Forward.
+// An error that wraps engine.ErrUnsent says that nothing happened; behind any other the
+// outcome is not known.
+func (p *Peers) Submit(ctx context.Context, to store.Holding, w engine.Wire) (engine.WireAck, error) {
+	address := p.addressOf(to.Owner)
+	if address == "" {
+		return engine.WireAck{}, fmt.Errorf("submit to member %s: it is not there: %w", to.Owner, engine.ErrUnsent)
+	}
+	body, err := json.Marshal(w)
+	if err != nil {
+		return engine.WireAck{}, fmt.Errorf("encode command: %w: %w", engine.ErrUnsent, err)
+	}
+	if h := p.Holder(to.Partition); h.Name == to.Owner {
+		var cancel context.CancelFunc
+		ctx, cancel = While(ctx, h)
+		defer cancel()
+	}
+	ctx, cancel := context.WithTimeout(ctx, headerWait)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+pathSubmit, bytes.NewReader(body))
+	if err != nil {
+		return engine.WireAck{}, fmt.Errorf("submit to member %s: %w: %w", to.Owner, engine.ErrUnsent, err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := p.web.Do(r)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(err, cause)
+		}
+		if unsent(err) {
+			return engine.WireAck{}, fmt.Errorf("submit to member %s: %w: %w", to.Owner, engine.ErrUnsent, err)
+		}
+		return engine.WireAck{}, fmt.Errorf("submit to member %s: %w", to.Owner, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch {
+	case res.StatusCode >= 400 && res.StatusCode < 500:
+		// It was refused before it was read: another secret, another version.
+		return engine.WireAck{}, fmt.Errorf("%w: %w", statusError(res, "submit to", to.Owner), engine.ErrUnsent)
+	case res.StatusCode != http.StatusOK:
+		return engine.WireAck{}, statusError(res, "submit to", to.Owner)
+	}
+	var ack engine.WireAck
+	if err := decode(res.Body, &ack); err != nil {
+		return engine.WireAck{}, fmt.Errorf("read answer of member %s: %w", to.Owner, err)
+	}
+	return ack, nil
+}
+
+func decode(r io.Reader, into any) error {
+	text, err := io.ReadAll(io.LimitReader(r, wireBytesMax+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > wireBytesMax {
+		return errors.New("it is too large")
+	}
+	return json.Unmarshal(text, into)
+}
+
+// Status asks a member what it owns and how that is.
+func (p *Peers) Status(ctx context.Context, name string) ([]engine.PartitionStatus, error) {
+	address := p.addressOf(name)
+	if address == "" {
+		return nil, fmt.Errorf("ask member %s: it is not there", name)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+pathStatus, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask member %s: %w", name, err)
+	}
+	res, err := p.web.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask member %s: %w", name, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, statusError(res, "ask", name)
+	}
+	var out []engine.PartitionStatus
+	if err := decode(res.Body, &out); err != nil {
+		return nil, fmt.Errorf("read status of member %s: %w", name, err)
+	}
+	return out, nil
+}
