@@ -188,6 +188,7 @@ type Store interface {
 	Log
 	Views
 	Fleet
+	Losses
 	// Ping says whether the store answers and can write.
 	Ping(ctx context.Context) error
 	// Close releases everything. No other call may be under way.

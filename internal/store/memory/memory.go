@@ -86,6 +86,7 @@ type partition struct {
 	log       []store.Row // index is position-1
 	batches   []mark      // by position
 	cursors   map[string]store.Position
+	losses    []store.Loss // by epoch
 }
 
 type stream struct {
@@ -134,6 +135,7 @@ func (s *Store) Clone() *Store {
 		c.tables.partitions[id] = &partition{
 			ownership: p.ownership, owner: p.owner,
 			log: slices.Clone(p.log), batches: slices.Clone(p.batches), cursors: maps.Clone(p.cursors),
+			losses: slices.Clone(p.losses),
 		}
 	}
 	for key, st := range s.tables.streams {

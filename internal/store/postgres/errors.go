@@ -15,7 +15,19 @@ import (
 const (
 	stateUniqueViolation = "23505"
 	stateDiskFull        = "53100"
+	stateDataCorrupted   = "XX001"
+	stateIndexCorrupted  = "XX002"
 )
+
+// asReadError is asStoreError for reads, which can also find the disk's damage. An append
+// that meets it wrote nothing, and the database itself goes on: no reason to end a process.
+func asReadError(err error) error {
+	var failure *pgconn.PgError
+	if errors.As(err, &failure) && (failure.Code == stateDataCorrupted || failure.Code == stateIndexCorrupted) {
+		return fmt.Errorf("%w: %w", store.ErrBroken, err)
+	}
+	return asStoreError(err)
+}
 
 // Classes of SQLSTATE in which nothing was written and trying again can help:
 // connection, transaction rollback (deadlock, serialization), resources, state of an

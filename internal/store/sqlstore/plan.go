@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"encoding/json"
-
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
@@ -88,19 +86,4 @@ func last[T any, K comparable](records []T, key func(*T) K) []T {
 		}
 	}
 	return kept
-}
-
-func labelsText(labels []string) string {
-	if len(labels) == 0 {
-		return "[]"
-	}
-	clean := make([]string, len(labels))
-	for i, label := range labels {
-		clean[i] = store.CleanText(label)
-	}
-	encoded, err := json.Marshal(clean)
-	if err != nil {
-		panic("sqlstore: a list of valid UTF-8 text did not encode: " + err.Error())
-	}
-	return string(encoded)
 }

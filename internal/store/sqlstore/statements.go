@@ -64,6 +64,6 @@ WHERE (tenant, scope, key) IN (
 func Tables() []string {
 	return []string{
 		"partitions", "batches", "log", "streams", "checkpoints", "keys", "counters", "cursors",
-		"runs", "repositories", "runners", "beat", "members", "fleet",
+		"runs", "repositories", "runners", "beat", "members", "fleet", "losses",
 	}
 }

@@ -211,7 +211,7 @@ func runnerWrite() *Write {
 		text("runner", func(p *Plan, i int) string { return string(row(p, i).Runner) }),
 		text("pool", func(p *Plan, i int) string { return string(row(p, i).Pool) }),
 		text("name", func(p *Plan, i int) string { return store.CleanText(row(p, i).Name) }),
-		text("labels", func(p *Plan, i int) string { return labelsText(row(p, i).Labels) }),
+		text("labels", func(p *Plan, i int) string { return store.LabelsText(row(p, i).Labels) }),
 		number("capacity", func(p *Plan, i int) int64 { return int64(row(p, i).Capacity) }),
 		text("isolation", func(p *Plan, i int) string { return store.CleanText(row(p, i).Isolation) }),
 		text("version", func(p *Plan, i int) string { return store.CleanText(row(p, i).Version) }),

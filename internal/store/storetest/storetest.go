@@ -56,11 +56,13 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts ...Option) {
 	}{
 		{"Log", s.logPromises()},
 		{"Ownership", s.ownershipPromises()},
+		{"Fleet", s.fleetPromises()},
 		{"Streams", s.streamPromises()},
 		{"Records", s.recordPromises()},
 		{"Views", s.viewPromises()},
 		{"Tenants", s.tenantPromises()},
 		{"Load", s.loadPromises()},
+		{"Losses", s.lossPromises()},
 		{"Durability", s.durabilityPromises()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
