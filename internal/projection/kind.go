@@ -25,9 +25,11 @@ func runKind() *engine.Kind {
 		},
 		Evolve: run.Evolve, NextWake: run.NextWake, Check: run.Check, Live: run.Live,
 		EncodeEvents: run.EncodeEvents, DecodeEvents: run.DecodeEvents,
-		EncodeState: func(s *run.State) ([]byte, error) { return run.EncodeState(s), nil },
-		DecodeState: run.DecodeState,
-		Wake:        func(c domain.Cause) run.Command { return run.Wake{Cause: c} },
+		EncodeState:   func(s *run.State) ([]byte, error) { return run.EncodeState(s), nil },
+		DecodeState:   run.DecodeState,
+		EncodeCommand: run.EncodeCommand, DecodeCommand: run.DecodeCommand,
+		EncodeReply: run.EncodeReply, DecodeReply: run.DecodeReply,
+		Wake: func(c domain.Cause) run.Command { return run.Wake{Cause: c} },
 		Rows: func(s *run.State, at engine.Place) engine.Rows {
 			return engine.Rows{Runs: []store.RunRow{RunRow(s, at)}}
 		},
@@ -43,10 +45,12 @@ func poolKind() *engine.Kind {
 		},
 		Evolve: pool.Evolve, NextWake: pool.NextWake, Check: pool.Check, Live: pool.Live,
 		EncodeEvents: pool.EncodeEvents, DecodeEvents: pool.DecodeEvents,
-		EncodeState: func(s *pool.State) ([]byte, error) { return pool.EncodeState(s), nil },
-		DecodeState: pool.DecodeState,
-		Wake:        func(c domain.Cause) pool.Command { return pool.Wake{Cause: c} },
-		Rows:        poolRows,
+		EncodeState:   func(s *pool.State) ([]byte, error) { return pool.EncodeState(s), nil },
+		DecodeState:   pool.DecodeState,
+		EncodeCommand: pool.EncodeCommand, DecodeCommand: pool.DecodeCommand,
+		EncodeReply: pool.EncodeReply, DecodeReply: pool.DecodeReply,
+		Wake: func(c domain.Cause) pool.Command { return pool.Wake{Cause: c} },
+		Rows: poolRows,
 	}.Erase()
 }
 
@@ -71,9 +75,11 @@ func repositoryKind() *engine.Kind {
 		},
 		Evolve: repository.Evolve, NextWake: repository.NextWake, Check: repository.Check, Live: repository.Live,
 		EncodeEvents: repository.EncodeEvents, DecodeEvents: repository.DecodeEvents,
-		EncodeState: func(s *repository.State) ([]byte, error) { return repository.EncodeState(s), nil },
-		DecodeState: repository.DecodeState,
-		Wake:        func(c domain.Cause) repository.Command { return repository.Wake{Cause: c} },
+		EncodeState:   func(s *repository.State) ([]byte, error) { return repository.EncodeState(s), nil },
+		DecodeState:   repository.DecodeState,
+		EncodeCommand: repository.EncodeCommand, DecodeCommand: repository.DecodeCommand,
+		EncodeReply: repository.EncodeReply, DecodeReply: repository.DecodeReply,
+		Wake: func(c domain.Cause) repository.Command { return repository.Wake{Cause: c} },
 		Rows: func(s *repository.State, at engine.Place) engine.Rows {
 			return engine.Rows{Repositories: []store.RepositoryRow{{Tenant: at.Tenant, Partition: at.Partition,
 				Repository: s.Repository, Name: s.RepoName, URL: s.URL, DefaultBranch: s.DefaultBranch,

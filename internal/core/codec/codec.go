@@ -14,6 +14,7 @@ package codec
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -23,6 +24,49 @@ type Named interface{ Name() string }
 type envelope struct {
 	Type string          `json:"t"`
 	Body json.RawMessage `json:"d"`
+}
+
+// Format is the event format that this program writes when every server that shares its
+// store reads it, and the highest that it reads. It grows by one with every event type or
+// field that an older program would refuse; the stream kind's Lower says what is written
+// for those until then.
+const Format uint32 = 1
+
+// ErrFormat: there is no form of an event that readers of the wanted format understand.
+var ErrFormat = errors.New("a server of the fleet is too old to read this")
+
+// EncodeOne writes one named value, such as a command on its way to another server.
+func EncodeOne(name string, v any) ([]byte, error) {
+	body, err := Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", name, err)
+	}
+	return Marshal(envelope{name, body})
+}
+
+// DecodeOne reads what EncodeOne wrote. read makes the value of a name; ok is false for a
+// name that it does not know.
+func DecodeOne[V any](data []byte, read func(name string, body []byte) (v V, ok bool, err error)) (V, error) {
+	var none V
+	var item envelope
+	if err := Unmarshal(data, &item); err != nil {
+		return none, fmt.Errorf("decode: %w", err)
+	}
+	v, ok, err := read(item.Type, item.Body)
+	switch {
+	case err != nil:
+		return none, fmt.Errorf("decode %s: %w", item.Type, err)
+	case !ok:
+		return none, fmt.Errorf("decode %q: unknown type", item.Type)
+	}
+	return v, nil
+}
+
+// As reads a body as a T and gives it as the interface V, for the cases of DecodeOne.
+func As[T, V any](body []byte, widen func(T) V) (V, bool, error) {
+	var v T
+	err := Unmarshal(body, &v)
+	return widen(v), true, err
 }
 
 // Encode writes events as [{"t":"Name","d":{…}}, …].

@@ -1,0 +1,243 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// Inputs of a member's step function.
+type (
+	// Tick says that time has passed.
+	Tick struct{}
+	// Renewed: the store accepted the renewal that was sent at Sent, by the local clock.
+	Renewed struct {
+		Picture store.Picture
+		Sent    time.Duration
+	}
+	// NotRenewed: it did not, or nobody knows.
+	NotRenewed struct{ Err error }
+	// Done: taking or giving back a partition ended.
+	Done struct {
+		Partition domain.PartitionID
+		Taken     bool // it was a Take, not a Release or a Disown
+		Err       error
+	}
+	// Kicked: another member changed something; look at the fleet now.
+	Kicked struct{}
+	// Drain: give everything back and take nothing any more.
+	Drain struct{}
+)
+
+// Effects that a driver carries out.
+type (
+	// Renew the lease now. Renewed or NotRenewed must follow.
+	Renew struct{ Draining bool }
+	// Take the partition if its epoch is still that one. Done must follow.
+	Take struct {
+		Partition domain.PartitionID
+		Epoch     uint64
+	}
+	// Release a partition that is owned here. Done must follow.
+	Release struct{ Partition domain.PartitionID }
+	// Disown a partition that the store says is this member's and that it does not own: an
+	// earlier process of the name had it, or a release did not reach the store. Done must
+	// follow.
+	Disown struct {
+		Partition domain.PartitionID
+		Epoch     uint64
+	}
+	// Fence: another owner has the partition at a later epoch than the one held here.
+	Fence struct {
+		Partition domain.PartitionID
+		Epoch     uint64
+	}
+	// Yield: the lease ran out; answer for nothing.
+	Yield struct{}
+	// Resume: there is a lease again.
+	Resume struct{}
+	// Kick tells members that something changed.
+	Kick struct{ Members []store.Member }
+)
+
+// Member is the step function of one server. It does no I/O: Step takes an input, what the
+// engine owns now and the local monotonic time, and returns effects.
+type Member struct {
+	name       string
+	ttl        time.Duration
+	partitions []domain.PartitionID
+
+	picture  store.Picture
+	lease    time.Duration // its end by the local clock
+	next     time.Duration // when to renew
+	renewing bool
+	again    bool // something changed while a renewal was under way
+	yielded  bool
+	draining bool
+	busy     map[domain.PartitionID]bool
+}
+
+// NewMember makes a member without a lease: it answers for nothing, and wants to renew.
+func NewMember(name string, ttl time.Duration, partitions []domain.PartitionID) *Member {
+	return &Member{name: name, ttl: ttl, partitions: slices.Sorted(slices.Values(partitions)), yielded: true,
+		busy: map[domain.PartitionID]bool{}}
+}
+
+// Timing of a lease, in parts of its ttl.
+const (
+	renewEvery = 4 // so that three renewals may get lost
+	retryAfter = 8 // after a renewal that failed
+	// expiryMargin is waited beyond the end of another member's lease before looking
+	// whether it ended.
+	expiryMargin = 2 * time.Millisecond
+)
+
+// Lease is the end of the lease by the local clock. It was counted from before the renewal
+// was sent, so the store's own end of it is never earlier.
+func (m *Member) Lease() time.Duration { return m.lease }
+
+// Idle reports whether nothing is being taken or given back.
+func (m *Member) Idle() bool { return len(m.busy) == 0 }
+
+// WakeAt is when Tick must come at the latest.
+func (m *Member) WakeAt() time.Duration {
+	switch {
+	case m.yielded && m.renewing:
+		return m.next + m.ttl // nothing to do but wait for the answer
+	case m.yielded:
+		return m.next
+	case m.renewing:
+		return m.lease
+	}
+	return min(m.lease, m.next)
+}
+
+// Step takes one input. held is what the engine owns now, with the epochs.
+func (m *Member) Step(in any, held map[domain.PartitionID]uint64, now time.Duration) (effects []any) {
+	switch in := in.(type) {
+	case Tick:
+	case Renewed:
+		effects = m.renewed(in, held, now)
+	case NotRenewed:
+		m.renewing = false
+		m.next = now + m.ttl/retryAfter
+		if errors.Is(in.Err, store.ErrNameTaken) || errors.Is(in.Err, store.ErrTooOld) {
+			m.lease = min(m.lease, now)
+		}
+	case Done:
+		effects = m.done(in, now)
+	case Kicked:
+		m.hurry(now)
+	case Drain:
+		m.draining = true
+		m.hurry(now)
+	default:
+		panic(fmt.Sprintf("member %s got an input of type %T", m.name, in))
+	}
+	if !m.yielded && now >= m.lease {
+		m.yielded = true
+		effects = append(effects, Yield{})
+	}
+	if !m.renewing && now >= m.next {
+		m.renewing, m.again = true, false
+		effects = append(effects, Renew{Draining: m.draining})
+	}
+	return effects
+}
+
+// hurry asks for a renewal at once, or for another one after that which is under way.
+func (m *Member) hurry(now time.Duration) {
+	if m.renewing {
+		m.again = true
+	} else {
+		m.next = now
+	}
+}
+
+func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now time.Duration) (effects []any) {
+	m.renewing, m.picture = false, in.Picture
+	m.lease = in.Sent + m.ttl
+	m.next = max(now, min(in.Sent+m.ttl/renewEvery, now+m.expiry()))
+	if m.again {
+		m.next = now
+	}
+	if m.yielded && now < m.lease {
+		m.yielded = false
+		effects = append(effects, Resume{})
+	}
+	want := Assign(in.Picture, m.partitions)
+	for _, p := range m.partitions {
+		h, _ := in.Picture.Holding(p)
+		if eff := m.move(p, h, want[p] == m.name, held); eff != nil {
+			effects = append(effects, eff)
+		}
+	}
+	return effects
+}
+
+// expiry is how long until a member's lease ends that is late with renewing: then it is
+// worth looking. Members renew a few times a ttl, so most of the time nobody is late.
+func (m *Member) expiry() time.Duration {
+	soonest := m.ttl
+	for _, other := range m.picture.Members {
+		if left := other.Until.Sub(m.picture.Now); other.Live && other.Name != m.name && left > 0 {
+			soonest = min(soonest, left+expiryMargin)
+		}
+	}
+	return soonest
+}
+
+// move decides what to do about one partition, nil for nothing.
+func (m *Member) move(p domain.PartitionID, h store.Holding, mine bool, held map[domain.PartitionID]uint64) any {
+	epoch, here := held[p]
+	switch {
+	case m.busy[p]:
+		return nil
+	case here && epoch < h.Epoch:
+		return Fence{p, h.Epoch}
+	case here && (m.draining || !mine):
+		m.busy[p] = true
+		return Release{p}
+	case here:
+		return nil
+	case mine && !m.draining && (h.Owner == "" || h.Owner == m.name || !m.alive(h.Owner)):
+		m.busy[p] = true
+		return Take{p, h.Epoch}
+	case h.Owner == m.name:
+		m.busy[p] = true
+		return Disown{p, h.Epoch}
+	}
+	return nil
+}
+
+func (m *Member) alive(name string) bool {
+	other, known := m.picture.Member(name)
+	return known && other.Live
+}
+
+func (m *Member) done(in Done, now time.Duration) (effects []any) {
+	delete(m.busy, in.Partition)
+	if in.Err != nil {
+		if errors.Is(in.Err, store.ErrFenced) {
+			m.hurry(now)
+		}
+		return nil // the next renewal shows what is true
+	}
+	if in.Taken && len(m.busy) > 0 {
+		return nil // others are told once, of all
+	}
+	var others []store.Member
+	for _, other := range m.picture.Members {
+		if other.Live && other.Name != m.name {
+			others = append(others, other)
+		}
+	}
+	if m.hurry(now); len(others) > 0 {
+		effects = append(effects, Kick{others})
+	}
+	return effects
+}
