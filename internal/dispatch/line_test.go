@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/placement"
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -55,5 +56,27 @@ func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
 		if len(b.lines) != 0 {
 			t.Fatalf("round %d: lines of nobody: %v", round, b.lines)
 		}
+	}
+}
+
+func TestAPoolIsItsTenantsAlone(t *testing.T) {
+	b, now := newBoard(Timing{Lease: time.Minute, Abandon: time.Minute}), time.Unix(1_000_000, 0)
+	b.led["pool-mine"], b.led["pool-yours"] = true, true
+	for i, who := range []domain.TenantID{"tnt_me", "tnt_you"} {
+		id := domain.PoolID([]string{"mine", "yours"}[i])
+		b.pools[id] = &poolView{pool: id, tenant: who, partition: id.Partition(), tiers: []domain.Tier{domain.TierTrusted}}
+	}
+	b.agents["rnr_1"] = &agent{Runner: pool.Runner{Runner: "rnr_1", Capacity: 4}, tenant: "tnt_me", pool: "mine",
+		polling: true, open: []domain.SlotToken{"rnr_1/0/1", "rnr_1/1/1", "rnr_1/2/1"}}
+	for i, who := range []domain.TenantID{"tnt_you", "tnt_me", "tnt_you"} {
+		b.addHead(head{tenant: who, job: domain.JobID(fmt.Sprintf("job_%d", i)), class: domain.ClassBatch,
+			tier: domain.TierTrusted, since: now})
+	}
+	picks := b.place(now)
+	if len(picks) != 1 || picks[0].head.tenant != "tnt_me" {
+		t.Errorf("runners of one tenant get %+v", picks)
+	}
+	if all := b.fleet("tnt_you", now); len(all) != 1 || all[0].Pool != "yours" {
+		t.Errorf("an explanation for the other tenant looks at %+v", all)
 	}
 }

@@ -26,9 +26,8 @@ func (b *board) place(now time.Time) []pick {
 	if len(offers) == 0 {
 		return nil
 	}
-	heads := b.lines.front(len(offers))
 	var out []pick
-	for _, as := range placement.Place(heads, offers, now) {
+	for _, as := range b.match(b.lines.front(len(offers)), offers, now) {
 		h, a := b.heads[as.Head.Job], b.agents[as.Offer.Runner]
 		h.asked = true
 		b.lent[as.Offer.Slot] = h.job
@@ -38,6 +37,23 @@ func (b *board) place(now time.Time) []pick {
 			Pool: a.pool, Tiers: as.Offer.Tiers, Alias: as.AliasText(), Slot: as.Offer.Slot,
 			Until: now.Add(b.timing.Lease), AbandonBy: now.Add(b.timing.Abandon),
 		}})
+	}
+	return out
+}
+
+// match asks the placement rules, for each tenant apart: a pool is its tenant's, and its
+// runners are told nothing of other tenants' work.
+func (b *board) match(heads []placement.Head, offers []placement.Offer, now time.Time) (out []placement.Assignment) {
+	waiting, open := map[domain.TenantID][]placement.Head{}, map[domain.TenantID][]placement.Offer{}
+	for _, h := range heads {
+		waiting[h.Tenant] = append(waiting[h.Tenant], h)
+	}
+	for _, o := range offers {
+		t := b.pools[o.Pool].tenant
+		open[t] = append(open[t], o)
+	}
+	for _, t := range slices.Sorted(maps.Keys(open)) {
+		out = append(out, placement.Place(waiting[t], open[t], now)...)
 	}
 	return out
 }
@@ -87,10 +103,14 @@ func (h *head) placement() placement.Head {
 // away is how long after its last word a runner counts as not connected.
 func (b *board) away() time.Duration { return b.timing.Lease }
 
-// fleet is what an explanation looks at: all pools and runners, busy ones included.
-func (b *board) fleet(now time.Time) []placement.Pool {
+// fleet is what an explanation looks at: all pools and runners of a tenant, busy ones
+// included.
+func (b *board) fleet(tenant domain.TenantID, now time.Time) []placement.Pool {
 	var out []placement.Pool
 	for _, id := range slices.Sorted(maps.Keys(b.pools)) {
+		if b.pools[id].tenant != tenant {
+			continue
+		}
 		p := placement.Pool{Pool: id, Tiers: b.pools[id].tiers}
 		for _, rid := range slices.Sorted(maps.Keys(b.agents)) {
 			a := b.agents[rid]
@@ -118,7 +138,8 @@ func (d *Dispatcher) Explain(job domain.JobID) string {
 		return ""
 	}
 	now := d.now()
-	return placement.Explain(h.placement(), d.board.queue(), d.board.fleet(now), now).Sentence()
+	others := slices.DeleteFunc(d.board.queue(), func(o placement.Head) bool { return o.Tenant != h.tenant })
+	return placement.Explain(h.placement(), others, d.board.fleet(h.tenant, now), now).Sentence()
 }
 
 // PoolStatus is a pool as pages show it.
@@ -172,8 +193,11 @@ func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
 				st.Runners = append(st.Runners, r)
 			}
 		}
-		fleet := slices.DeleteFunc(d.board.fleet(now), func(f placement.Pool) bool { return f.Pool != id })
+		fleet := slices.DeleteFunc(d.board.fleet(tenant, now), func(f placement.Pool) bool { return f.Pool != id })
 		d.board.lines.each(func(first *head, waiting int) {
+			if first.tenant != tenant {
+				return
+			}
 			switch placement.Explain(first.placement(), nil, fleet, now).Code {
 			case placement.ReasonBusy, placement.ReasonPlaceable, placement.ReasonAway:
 				st.Waiting += waiting
