@@ -17,14 +17,17 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
 	"github.com/fairlead-ci/fairlead/internal/cli"
 	"github.com/fairlead-ci/fairlead/internal/control"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/fleet"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/reactor"
 	"github.com/fairlead-ci/fairlead/internal/scm/git"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/store/postgres"
@@ -34,8 +37,7 @@ import (
 )
 
 const (
-	homePartition = domain.PartitionID("main-0")
-	defaultPool   = domain.PoolID("default")
+	defaultPool = domain.PoolID("default")
 
 	pollDefault    = 45 * time.Second
 	branchesPolled = 30 * time.Second
@@ -53,9 +55,12 @@ type server struct {
 	started time.Time
 
 	store   store.Store
+	shape   store.Shape
+	name    string      // of this server, on PostgreSQL
+	fleet   *membership // nil: this server is alone
 	blobs   blob.Store
 	engine  *engine.Engine
-	logs    *logs.Gateway
+	logs    *logs.Holder
 	mirrors *git.Mirrors
 	gate    *credential.Gate
 	signer  *credential.Signer
@@ -64,8 +69,10 @@ type server struct {
 
 	trigger  *trigger.Triggers
 	dispatch *dispatch.Dispatcher
+	sealer   *reactor.Sealer
 	watch    *control.Watchers
-	broken   chan error // the store can't be trusted any more
+	life     context.Context // of what works by itself; ends after the server has drained
+	broken   chan error      // the store can't be trusted any more
 	url      string
 	closers  []func()
 }
@@ -91,11 +98,9 @@ func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) 
 		return nil, err
 	}
 	s.closing(func() { _ = s.store.Close() })
-	blobs, err := file.Open(filepath.Join(o.Data, "objects"))
-	if err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	s.blobs = blobs
 	if s.metrics, err = telemetry.NewMetrics(); err != nil {
 		return nil, err
 	}
@@ -103,23 +108,53 @@ func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) 
 		return nil, err
 	}
 	s.closing(s.shutTelemetry)
-	if s.logs, err = logs.Open(ctx, s.blobs, logs.Config{Now: s.now, Wrote: func(w logs.Write) {
+	return s, s.openFolder(ctx)
+}
+
+// openFolder opens what lies beside the database: in the data folder, or in the one that the
+// servers of a fleet share.
+func (s *server) openFolder(ctx context.Context) error {
+	folder, shared := s.o.Data, s.fleet != nil
+	open := file.Open
+	if shared {
+		folder = s.o.Shared
+		open = func(folder string) (*file.Store, error) { return file.OpenShared(folder, s.name) }
+	}
+	blobs, err := open(filepath.Join(folder, "objects"))
+	if err != nil {
+		return err
+	}
+	s.blobs = blobs
+	s.logs = logs.NewHolder(s.blobs, logs.Config{Now: s.now, Wrote: func(w logs.Write) {
 		s.metrics.LogIngested(w.Chunks, w.Bytes, w.Took)
-	}}); err != nil {
-		return nil, fmt.Errorf("open logs: %w", err)
-	}
+	}})
 	s.closing(func() { _ = s.logs.Close() })
-	mirrors := git.Config{Root: filepath.Join(o.Data, "git"), AllowLoopback: true, AllowPrivate: true}
+	if !shared {
+		if err := s.logs.Hold(ctx, 0, nil); err != nil {
+			return fmt.Errorf("open logs: %w", err)
+		}
+	}
+	mirrors := git.Config{Root: filepath.Join(folder, "git"), AllowLoopback: true, AllowPrivate: true, Shared: shared}
 	if s.mirrors, err = git.New(ctx, mirrors); err != nil {
-		return nil, err
+		return err
 	}
-	if s.gate, err = credential.OpenGate(o.Data, s.now); err != nil {
-		return nil, err
+	unlock := func() {}
+	if shared {
+		if unlock, err = credential.Lock(ctx, folder); err != nil {
+			return err
+		}
 	}
-	if s.signer, err = credential.OpenSigner(o.Data, s.now); err != nil {
-		return nil, err
+	defer unlock()
+	if s.gate, err = credential.OpenGate(folder, s.now); err != nil {
+		return err
 	}
-	return s, nil
+	if s.signer, err = credential.OpenSigner(folder, s.now); err != nil {
+		return err
+	}
+	if shared {
+		return s.gate.Share()
+	}
+	return nil
 }
 
 func openStore(ctx context.Context, o cli.ServeOptions) (store.Store, error) {
@@ -170,13 +205,17 @@ func newID() [16]byte {
 	return id
 }
 
-// startEngine takes ownership of the partitions and makes sure that the default pool is
-// there.
+// startEngine takes ownership of the partitions, or begins to follow them.
 func (s *server) startEngine(ctx context.Context) error {
 	if err := s.engine.Start(ctx); err != nil {
 		return err
 	}
 	s.closing(s.engine.Close)
+	return nil
+}
+
+// settle makes sure that the default pool is there.
+func (s *server) settle(ctx context.Context) error {
 	_, err := s.engine.Submit(ctx, engine.Envelope{Tenant: domain.DefaultTenant, Partition: defaultPool.Partition(),
 		Stream: defaultPool.Stream(), Command: pool.CreatePool{
 			Cause:  domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: "start", Via: "internal"}},
@@ -188,17 +227,18 @@ func (s *server) startEngine(ctx context.Context) error {
 }
 
 func (s *server) newEngine() {
-	s.engine = engine.New(engine.Config{
-		Store: s.store, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{homePartition},
-		Pools: []domain.PartitionID{defaultPool.Partition()}, Owner: ownerName(), Clock: s.clock, Log: s.log,
-		Hold: s.o.AbandonAfter,
-		Fatal: func(err error) {
-			select {
-			case s.broken <- err:
-			default:
-			}
-		},
-	})
+	config := engine.Config{
+		Store: s.store, Kinds: projection.Kinds(), Partitions: s.partitions(), Spread: s.shape.Spread,
+		Pools: []domain.PartitionID{defaultPool.Partition()}, Owner: s.name, Clock: s.clock, Log: s.log,
+		Hold: s.o.AbandonAfter, Fatal: s.breaks, Format: codec.Format,
+	}
+	if config.Owner == "" {
+		config.Owner = ownerName()
+	}
+	if s.fleet != nil {
+		config.Forward, config.Moved = s.fleet.peers.Submit, s.fleet.herald.Moved
+	}
+	s.engine = engine.New(config)
 }
 
 func ownerName() string {
@@ -226,6 +266,9 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	}
 	defer s.close()
 	s.url = publicURL(o, listener)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	s.life = life
 	handler, err := s.wire(ctx)
 	if err != nil {
 		return err
@@ -233,7 +276,7 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	if err := s.startEngine(ctx); err != nil {
 		return err
 	}
-	stop, err := s.startWork(ctx)
+	stop, err := s.startWork(life)
 	if err != nil {
 		return err
 	}
@@ -274,6 +317,7 @@ func withDefaults(o *cli.ServeOptions) {
 	def(&o.AbandonAfter, 2*o.LeaseTTL)
 	def(&o.PollEvery, branchesPolled)
 	def(&o.CancelGrace, graceDefault)
+	def(&o.MemberTTL, fleet.TTL)
 }
 
 func publicURL(o cli.ServeOptions, l net.Listener) string {
@@ -287,12 +331,17 @@ func publicURL(o cli.ServeOptions, l net.Listener) string {
 	return scheme + "://" + l.Addr().String()
 }
 
-// listen serves until ctx ends or the store breaks. The ready line comes when requests
-// are answered, and for `up` when the runner can take work.
-func (s *server) listen(ctx context.Context, l net.Listener, h interface {
+// front is what answers requests.
+type front interface {
 	http.Handler
+	// Drain ends streams and long polls.
 	Drain()
-}) error {
+}
+
+// listen serves until ctx ends or the store breaks. The ready line comes when requests
+// are answered, and for `up` when the runner can take work. A member of a fleet serves
+// before it joins, because its peers speak to it from then on, and until it has drained.
+func (s *server) listen(ctx context.Context, l net.Listener, h front) error {
 	web := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	if s.o.TLSCert != "" {
@@ -316,11 +365,23 @@ func (s *server) listen(ctx context.Context, l net.Listener, h interface {
 		defer cancel()
 		_ = web.Shutdown(end)
 	}()
+	if s.fleet != nil {
+		defer s.fleet.driver.Close()
+		if err := s.join(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.settle(ctx); err != nil {
+		return fmt.Errorf("make the default pool: %w", err)
+	}
 	if err := s.announce(ctx); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
+		if s.fleet != nil {
+			s.drain()
+		}
 		return nil
 	case err := <-s.broken:
 		return fmt.Errorf("the store can't be trusted any more, so this process ends: %w", err)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/api/client"
+	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/internal/control"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -19,6 +21,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/order"
+	"github.com/fairlead-ci/fairlead/internal/peer"
 	"github.com/fairlead-ci/fairlead/internal/reactor"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/scm/git"
@@ -36,7 +39,12 @@ const (
 )
 
 // wire puts the rooms together and gives the handler. Nothing runs yet.
-func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
+func (s *server) wire(ctx context.Context) (front, error) {
+	if s.fleet != nil {
+		if err := s.newPeers(); err != nil {
+			return nil, err
+		}
+	}
 	s.newEngine()
 	contexts := order.Frozen{Blobs: s.blobs}
 	s.trigger = trigger.New(trigger.Config{Engine: s.engine, Views: s.store, Blobs: s.blobs, Source: s.mirrors,
@@ -53,7 +61,8 @@ func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
 			Env: s.stepEnv, GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
 				return git.Path(scm.Repo{Tenant: t, Repository: r})
 			}},
-		Keys: s.manifestKeys, TokenDigest: credential.RegistrationDigest, Locate: s.locate, Partitions: 2,
+		Keys: s.manifestKeys, TokenDigest: credential.RegistrationDigest, Locate: s.locate,
+		Partitions: len(s.everywhere()), Follow: s.fleet != nil, Valid: s.valid,
 		Timing: dispatch.Timing{Poll: pollDefault, Lease: s.o.LeaseTTL, Abandon: s.o.AbandonAfter},
 		Grace:  s.o.CancelGrace,
 		Placed: func(wait time.Duration, _ domain.Class) { s.metrics.Dispatched(string(defaultPool), wait) },
@@ -61,8 +70,13 @@ func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
 	s.gate.Live = func(ctx context.Context, c credential.AttemptClaim) bool {
 		return s.dispatch.MayFetch(ctx, c.Tenant, c.Attempt, c.Epoch)
 	}
-	sealer := reactor.NewSealer(s.engine, s.logs, s.log, s.now)
-	for _, o := range []engine.Observer{s.dispatch, s.watch, sealer} {
+	s.sealer = reactor.NewSealer(s.engine, s.logs, s.log, s.now)
+	observers := []engine.Observer{s.dispatch, s.watch, s.sealer}
+	if s.fleet != nil {
+		s.sealer.Follow()
+		observers = append(observers, &seat{server: s, partition: defaultPool.Partition()})
+	}
+	for _, o := range observers {
 		s.engine.Observe(o)
 	}
 	for _, r := range []engine.Reactor{
@@ -71,7 +85,33 @@ func (s *server) wire(ctx context.Context) (*httpapi.Server, error) {
 	} {
 		s.engine.React(r)
 	}
-	return s.handler()
+	api, err := s.handler()
+	if err != nil || s.fleet == nil {
+		return api, err
+	}
+	peers, err := s.wireFleet(api)
+	return &entrance{api, peers}, err
+}
+
+// entrance leads peers to their own protocol and everybody else to the API.
+type entrance struct {
+	api   *httpapi.Server
+	peers *peer.Server
+}
+
+// ServeHTTP implements http.Handler.
+func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, peer.Prefix) {
+		e.peers.ServeHTTP(w, r)
+		return
+	}
+	e.api.ServeHTTP(w, r)
+}
+
+// Drain ends streams and long polls.
+func (e *entrance) Drain() {
+	e.api.Drain()
+	e.peers.Drain()
 }
 
 // stepEnv is what steps get besides their workflow's own variables: where they belong in
@@ -111,16 +151,23 @@ func caller(ctx context.Context) control.Caller {
 }
 
 func (s *server) handler() (*httpapi.Server, error) {
+	var elsewhere control.Elsewhere
+	var runners runnerv1connect.RunnerServiceHandler = s.dispatch
+	about := &control.Server{Engine: s.engine, Version: s.o.Version, Store: s.storeName(), Started: s.started, Name: s.name}
+	if s.fleet != nil {
+		elsewhere, runners, about.Fleet = s.elsewhere, desk{s}, s.showFleet
+	}
 	logs := &control.Logs{
-		Engine:  s.engine,
-		Gateway: s.logs,
-		Caller:  caller,
+		Engine:    s.engine,
+		Gateway:   s.logs,
+		Elsewhere: elsewhere,
+		Caller:    caller,
 		Read: func(ctx context.Context, who control.Caller, a domain.AttemptID) {
 			s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
 		},
 	}
 	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
-		Explain: s.dispatch.Explain, Logs: s.logs, URL: func() string { return s.url },
+		Explain: s.dispatch.Explain, Logs: s.logs, Elsewhere: elsewhere, URL: func() string { return s.url },
 		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
 			return &httpapi.Refusal{Rejection: r, Diagnostics: d, Choices: choices}
 		}}
@@ -128,8 +175,8 @@ func (s *server) handler() (*httpapi.Server, error) {
 		GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
 			return git.Path(scm.Repo{Tenant: t, Repository: r})
 		}}
-	pools := &control.Pools{Engine: s.engine, Dispatch: s.dispatch, Caller: caller, Mint: credential.NewRegistrationToken}
-	about := &control.Server{Engine: s.engine, Version: s.o.Version, Store: s.storeName(), Started: s.started}
+	pools := &control.Pools{Engine: s.engine, Dispatch: s.dispatch, Caller: caller, Elsewhere: elsewhere,
+		Mint: credential.NewRegistrationToken}
 	pages, err := web.New(web.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools, Server: about,
 		WithKey: httpapi.WithKey, RequestID: httpapi.RequestID, Now: s.now, Log: s.log, Version: s.o.Version,
 		Development: s.o.Dev, SignOutPath: httpapi.SignOutPath})
@@ -137,7 +184,7 @@ func (s *server) handler() (*httpapi.Server, error) {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools,
-		Workflows: control.Workflows{}, Server: about, Runner: s.dispatch, RawLog: rawLogs{logs},
+		Workflows: control.Workflows{}, Server: about, Runner: runners, RawLog: rawLogs{logs},
 		Git: s.mirrors.Handler(s.authorizeGit, git.HandlerOptions{Log: s.log}), Pages: pages,
 		SignInPage: func(w http.ResponseWriter, r *http.Request, p httpapi.SignInPrompt) {
 			pages.SignIn(w, r, web.SignIn(p))
@@ -184,6 +231,14 @@ func (s *server) ready(ctx context.Context) error {
 	if err := s.store.Ping(ctx); err != nil {
 		return err
 	}
+	if s.fleet != nil {
+		// A partition that stands still is no reason to send requests elsewhere: they would
+		// come back to its owner.
+		if !s.valid() {
+			return errors.New("the server's membership has run out")
+		}
+		return nil
+	}
 	for _, p := range s.engine.Status() {
 		if p.Stopped != nil {
 			return p.Stopped
@@ -200,10 +255,18 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(polled)
 		s.trigger.NewPoller(trigger.PollerConfig{Every: s.o.PollEvery, Random: rand.Int64N, Maintain: s.mirrors.Maintain,
+			Owns:    s.engine.Owns,
 			Tenants: func(context.Context) ([]domain.TenantID, error) { return []domain.TenantID{domain.DefaultTenant}, nil },
 		}).Run(work)
 	}()
 	go s.tend(work)
+	attended := make(chan struct{})
+	go func() {
+		defer close(attended)
+		if s.fleet == nil && s.o.Store != "" {
+			s.attend(work)
+		}
+	}()
 	if err := s.metrics.Watch(s.reading); err != nil {
 		cancel()
 		return nil, err
@@ -212,6 +275,7 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 		cancel()
 		<-s.dispatch.Done()
 		<-polled
+		<-attended
 	}, nil
 }
 
@@ -220,11 +284,7 @@ func (s *server) tend(ctx context.Context) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for {
-		if n, err := s.store.ExpireKeys(ctx, s.now().Add(-keysKept), 10_000); err != nil && ctx.Err() == nil {
-			s.log.Warn("old idempotency keys were not expired", "error", err)
-		} else if n > 0 {
-			s.log.Info("expired idempotency keys", "count", n)
-		}
+		s.expireKeys(ctx)
 		if err := errors.Join(s.signer.Tend(), s.gate.Attempts.Tend()); err != nil {
 			s.log.Warn("keys were not tended", "error", err)
 		}
@@ -233,6 +293,18 @@ func (s *server) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// expireKeys is the work of one server of a fleet: whoever owns the home partition.
+func (s *server) expireKeys(ctx context.Context) {
+	if !s.engine.Owns(s.partitions()[0]) {
+		return
+	}
+	if n, err := s.store.ExpireKeys(ctx, s.now().Add(-keysKept), 10_000); err != nil && ctx.Err() == nil {
+		s.log.Warn("old idempotency keys were not expired", "error", err)
+	} else if n > 0 {
+		s.log.Info("expired idempotency keys", "count", n)
 	}
 }
 
@@ -247,6 +319,9 @@ func (s *server) reading() telemetry.Reading {
 		}
 	}
 	for _, p := range s.dispatch.Pools(domain.DefaultTenant) {
+		if !s.dispatch.Leads(p.Pool.Partition()) {
+			continue // its leader tells: nobody else knows who is connected
+		}
 		r.Queues = append(r.Queues, telemetry.Queue{Pool: string(p.Pool), Jobs: int64(p.Waiting)})
 		for _, run := range p.Runners {
 			switch {

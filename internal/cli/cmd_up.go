@@ -50,16 +50,23 @@ func (a *app) cmdServer() *cobra.Command {
 		Short: "Start a server without a runner",
 		Long: `Start a server. Runners on this and other machines dial in: see "fairlead runner token".
 
+With --store and --shared it is one of several servers on one database, a fleet: each takes any request,
+and the partitions of the history are spread over those that live. SIGTERM drains it: it gives its
+partitions to the others, finishes its requests and leaves.
+
 When requests are answered, the one line "ready URL" is printed to standard output; everything else goes
 to standard error. Without TLS it listens on this machine only.
 
 Every flag can be set by a variable: FAIRLEAD_ and its name in capitals (FAIRLEAD_LISTEN, FAIRLEAD_STORE).`,
 		Example: "  fairlead server --data /var/lib/fairlead\n" +
 			"  fairlead server --listen :8374 --tls-cert cert.pem --tls-key key.pem\n" +
-			"  fairlead server --store postgres://fairlead@db/fairlead",
+			"  fairlead server --store postgres://fairlead@db/fairlead\n" +
+			"  fairlead server --store postgres://fairlead@db/fairlead --shared /srv/fairlead --data /var/lib/fairlead",
 		Args: cobra.NoArgs,
 	}
 	serveFlags(command.Flags(), &o)
+	fleetFlags(command.Flags(), &o)
+	fixed(command, "spread", "tenant", "repository")
 	command.RunE = a.serve(command.Flags(), &o)
 	return command
 }
@@ -82,6 +89,19 @@ func serveFlags(flags *pflag.FlagSet, o *ServeOptions) {
 	flags.DurationVar(&o.CancelGrace, "cancel-grace", 0,
 		"time between asking a job to stop and killing it (default 10s)")
 	flags.BoolVar(&o.Dev, "dev", false, "pages name the file that made them")
+}
+
+// fleetFlags are those of a server that is one of several.
+func fleetFlags(flags *pflag.FlagSet, o *ServeOptions) {
+	flags.StringVar(&o.Shared, "shared", "", "`folder` that all servers of the fleet use; makes this server one of them")
+	flags.StringVar(&o.Name, "name", "", "`name` of this server in the fleet (default made once from the machine's name)")
+	flags.StringVar(&o.Advertise, "advertise", "", "`URL` that the other servers reach this one by (default --public-url)")
+	flags.IntVar(&o.Partitions, "partitions", 0,
+		"partitions of the history, fixed when the store is first used (default 8 for a fleet, else 1)")
+	flags.StringVar(&o.Spread, "spread", "",
+		"how repositories spread over partitions: tenant or repository (default repository for a fleet)")
+	flags.DurationVar(&o.MemberTTL, "member-ttl", 0,
+		"how long a server that says nothing is a member: the others take over after that (default 2s)")
 }
 
 // serve runs the server that main handed in.
@@ -138,8 +158,11 @@ func (o *ServeOptions) check() error {
 	if o.Up {
 		err = errors.Join(err, oneOf("isolation", o.Isolation, "auto", "process", "oci"))
 	}
+	if o.Spread != "" {
+		err = errors.Join(err, oneOf("spread", o.Spread, "tenant", "repository"))
+	}
 	for name, value := range map[string]time.Duration{"lease-ttl": o.LeaseTTL, "abandon-after": o.AbandonAfter,
-		"poll-every": o.PollEvery, "cancel-grace": o.CancelGrace} {
+		"poll-every": o.PollEvery, "cancel-grace": o.CancelGrace, "member-ttl": o.MemberTTL} {
 		if value < 0 {
 			err = errors.Join(err, usagef("--%s is negative", name))
 		}
@@ -147,6 +170,12 @@ func (o *ServeOptions) check() error {
 	switch {
 	case err != nil:
 		return err
+	case o.Partitions < 0:
+		return usagef("--partitions is negative")
+	case o.Shared != "" && o.Store == "":
+		return usagef("--shared belongs to a fleet, whose servers share a database: give --store as well")
+	case o.Shared == "" && o.Advertise != "":
+		return usagef("--advertise is for the other servers of a fleet: give --shared as well")
 	case o.Capacity < 0:
 		return usagef("--capacity is negative")
 	case (o.TLSCert == "") != (o.TLSKey == ""):

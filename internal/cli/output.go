@@ -79,13 +79,14 @@ func (o *output) paint(t tone, text string) string {
 // toneOf colours outcomes, states and findings alike.
 func toneOf(word string) tone {
 	switch word {
-	case "success", "ok", "connected", "confirmed":
+	case "success", "ok", "connected", "confirmed", "live", "owned":
 		return good
-	case "failure", "timed_out", "lost", "invalid", "fail", "error":
+	case "failure", "timed_out", "lost", "invalid", "fail", "error", "stopped":
 		return bad
-	case "cancelled", "soft_failure", "uncertain", "unreachable", "attention", "held", "warn", "silent", "cancel":
+	case "cancelled", "soft_failure", "uncertain", "unreachable", "attention", "held", "warn", "silent", "cancel",
+		"unowned", "draining":
 		return warn
-	case "skipped", "superseded", "waiting", "queued", "removed":
+	case "skipped", "superseded", "waiting", "queued", "removed", "gone":
 		return faint
 	}
 	return plainTone

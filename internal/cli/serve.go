@@ -22,6 +22,14 @@ type ServeOptions struct {
 	TLSKey    string
 	Pprof     string // private address for profiles; empty: none
 
+	// A fleet is several servers on one database. Shared makes this server one of them.
+	Shared     string        // folder that all of them use: objects, mirrors, credentials
+	Name       string        // unique among them; empty: made once, and kept in Data
+	Advertise  string        // URL that the others reach it by; empty: PublicURL
+	Partitions int           // of repositories and runs; 0: as recorded, else the default
+	Spread     string        // of repositories over partitions: tenant or repository
+	MemberTTL  time.Duration // how long a membership lasts without a renewal; 0: the default
+
 	// Up adds a runner in the same process.
 	Up         bool
 	Isolation  string // of that runner: auto, process or oci

@@ -2,8 +2,10 @@ package credential
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"sync"
@@ -86,4 +88,23 @@ func modified(path string) time.Time {
 		return time.Time{}
 	}
 	return stat.ModTime()
+}
+
+// TrustPeers makes a client trust the servers of the fleet: what the system's authorities
+// vouch for, and whoever shows the chain of certFile or one that it vouches for.
+func TrustPeers(certFile string) (func(*http.Transport), error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	text, err := os.ReadFile(certFile)
+	if err != nil {
+		return nil, fmt.Errorf("load certificate %s: %w", certFile, err)
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("load certificate %s: it holds none", certFile)
+	}
+	return func(t *http.Transport) {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	}, nil
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 )
 
+// askAgain is the pause before a lease is asked for again that could not be granted now.
+const askAgain = 50 * time.Millisecond
+
 // Manifests builds the order for a granted attempt. A *domain.Rejection says that it can
 // never be built; any other error that it may be tried again.
 type Manifests interface {
@@ -234,22 +237,34 @@ func (d *Dispatcher) granted(p pick, ack engine.Ack, err error) {
 		return
 	}
 	d.board.giveBack(p.command.Slot, p.command.Runner)
-	if h := d.board.heads[p.head.job]; h != nil {
-		h.asked = false
-	}
 	var r *domain.Rejection
-	if errors.As(err, &r) {
+	if errors.As(err, &r) && !passing(r.Code) {
 		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
 		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
 	} else {
+		// The job counts as asked for until it is asked for again: others go first, and a
+		// partition that is away is not asked in a tight loop.
 		d.cfg.Log.Warn("lease could not be granted", "job", p.head.job, "error", err)
-		d.cfg.Host.After(100*time.Millisecond, func() {
+		d.cfg.Host.After(askAgain, func() {
 			d.mu.Lock()
 			defer d.mu.Unlock()
+			if h := d.board.heads[p.head.job]; h != nil {
+				h.asked = false
+			}
 			d.changed()
 		})
 	}
 	d.changed()
+}
+
+// passing reports whether a refusal says nothing of the run, only of its partition now: the
+// job waits on, and is asked for again.
+func passing(c domain.Code) bool {
+	switch c {
+	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeStorageFull:
+		return true
+	}
+	return false
 }
 
 func internal(name string) domain.Cause {

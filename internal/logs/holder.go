@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
@@ -20,7 +21,7 @@ type Holder struct {
 
 	mu      sync.Mutex
 	gateway *Gateway // nil while the logs are elsewhere
-	closing sync.WaitGroup
+	closing []chan struct{}
 }
 
 // NewHolder makes a holder that holds nothing. config's Era and Valid are given to Hold.
@@ -62,9 +63,12 @@ func (h *Holder) end(g *Gateway) {
 		return
 	}
 	g.Abandon()
-	h.closing.Add(1)
+	done := make(chan struct{})
+	h.mu.Lock()
+	h.closing = append(slices.DeleteFunc(h.closing, ended), done)
+	h.mu.Unlock()
 	host.Or(h.config.Host).Go(func() {
-		defer h.closing.Done()
+		defer close(done)
 		_ = g.Close()
 	})
 }
@@ -72,8 +76,22 @@ func (h *Holder) end(g *Gateway) {
 // Close is Drop, and waits for writes that are under way.
 func (h *Holder) Close() error {
 	h.Drop()
-	h.closing.Wait()
+	h.mu.Lock()
+	closing := slices.Clone(h.closing)
+	h.mu.Unlock()
+	for _, done := range closing {
+		host.Or(h.config.Host).Wait(context.Background(), host.For{News: done, Limit: host.Forever})
+	}
 	return h.reader.Close()
+}
+
+func ended(done chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Held reports whether the logs are open here.
@@ -123,14 +141,14 @@ func (h *Holder) Through(tenant domain.TenantID, attempt domain.AttemptID) uint6
 // Log is Gateway.Log. A log with a reference can be read anywhere; another one where the
 // logs are held, and reading it ends with ErrNotHeld when they move.
 func (h *Holder) Log(tenant domain.TenantID, attempt domain.AttemptID, ref *Ref) (*Log, error) {
-	if ref != nil {
+	g, err := h.held("read log")
+	switch {
+	case err == nil:
+		return g.Log(tenant, attempt, ref)
+	case ref != nil:
 		return h.reader.Log(tenant, attempt, ref)
 	}
-	g, err := h.held("read log")
-	if err != nil {
-		return nil, err
-	}
-	return g.Log(tenant, attempt, nil)
+	return nil, err
 }
 
 // Counters are those of the gateway that is open; zero where none is.

@@ -65,9 +65,6 @@ func (p *Peers) listen(ctx context.Context, m *member) (heard bool, err error) {
 		for id, at := range b.Positions {
 			p.cfg.Moved(id, at)
 		}
-		if b.Look {
-			p.cfg.Look()
-		}
 	}
 	return heard, lines.Err()
 }

@@ -12,8 +12,6 @@ import (
 type bulletin struct {
 	// Positions are how far partitions have come that the teller owns.
 	Positions map[domain.PartitionID]store.Position `json:"positions,omitempty"`
-	// Look says that the fleet changed: look at its picture now.
-	Look bool `json:"look,omitempty"`
 }
 
 // Herald tells peers what happened here. What somebody did not take yet is joined, so a
@@ -49,16 +47,6 @@ func (h *Herald) Moved(p domain.PartitionID, at store.Position) {
 			e.next.Positions = map[domain.PartitionID]store.Position{}
 		}
 		e.next.Positions[p] = at
-		e.wake()
-	}
-}
-
-// Look tells everybody that the fleet changed. It never blocks.
-func (h *Herald) Look() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for e := range h.entries {
-		e.next.Look = true
 		e.wake()
 	}
 }

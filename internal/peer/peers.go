@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,11 +20,11 @@ import (
 type Config struct {
 	Self   string // this member's name
 	Secret Secret
-	// TLS is how a peer's certificate is checked; nil: by the system's authorities.
-	TLS *tls.Config
+	// Trust sets how certificates of peers are checked; nil: by the system's authorities.
+	Trust func(*http.Transport)
 	// Moved hears how far a partition has come that a peer owns.
 	Moved func(p domain.PartitionID, at store.Position)
-	// Look hears that the fleet changed.
+	// Look hears that the fleet may have changed.
 	Look func()
 	Log  *slog.Logger
 }
@@ -62,11 +61,13 @@ func New(cfg Config) *Peers {
 	p.run, p.cancel = context.WithCancel(context.Background())
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: dialWait, KeepAlive: 5 * time.Second}).DialContext,
-		TLSClientConfig:       cfg.TLS,
 		TLSHandshakeTimeout:   2 * dialWait,
 		MaxIdleConnsPerHost:   connectionsMax,
 		IdleConnTimeout:       time.Minute,
 		ResponseHeaderTimeout: 0, // a poll may take long; commands have a limit of their own
+	}
+	if cfg.Trust != nil {
+		cfg.Trust(transport)
 	}
 	p.web = &http.Client{Transport: signed{p, transport}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a peer never leads elsewhere
@@ -205,6 +206,9 @@ func While(ctx context.Context, h Holder) (context.Context, context.CancelFunc) 
 
 // ErrMoved: the partition has another owner now, or none.
 var ErrMoved = errors.New("the partition moved")
+
+// ErrStranger: a peer does not know this server by its secret, or speaks another version.
+var ErrStranger = errors.New("the peer does not know this server")
 
 // unsent reports whether an error of a request says that nothing reached the peer.
 func unsent(err error) bool {

@@ -20,6 +20,7 @@ const (
 	pathSubmit = Prefix + "submit"
 	pathNews   = Prefix + "news"
 	pathStatus = Prefix + "status"
+	pathLook   = Prefix + "look"
 	pathPass   = Prefix + "pass"
 )
 
@@ -46,6 +47,8 @@ type ServerConfig struct {
 	// Pass serves a request that came to another server, on behalf of its caller. The path
 	// is that of the original request.
 	Pass func(w http.ResponseWriter, r *http.Request, c Caller)
+	// Look hears from a peer that the fleet changed.
+	Look func()
 	// Herald tells what this server has to say.
 	Herald *Herald
 	Log    *slog.Logger
@@ -66,6 +69,7 @@ func NewServer(cfg ServerConfig) *Server {
 	s.mux.HandleFunc("POST "+pathSubmit, s.submit)
 	s.mux.HandleFunc("GET "+pathNews, s.news)
 	s.mux.HandleFunc("GET "+pathStatus, s.status)
+	s.mux.HandleFunc("POST "+pathLook, func(http.ResponseWriter, *http.Request) { cfg.Look() })
 	s.mux.HandleFunc(pathPass+"/", s.pass)
 	return s
 }
@@ -82,6 +86,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the connection's last request
 	s.mux.ServeHTTP(w, r)
 }
 

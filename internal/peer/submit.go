@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -88,6 +89,9 @@ func (p *Peers) Status(ctx context.Context, name string) ([]engine.PartitionStat
 		return nil, fmt.Errorf("ask member %s: %w", name, err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusNotFound {
+		return nil, fmt.Errorf("%w: %w", statusError(res, "ask", name), ErrStranger)
+	}
 	if res.StatusCode != http.StatusOK {
 		return nil, statusError(res, "ask", name)
 	}
@@ -96,4 +100,19 @@ func (p *Peers) Status(ctx context.Context, name string) ([]engine.PartitionStat
 		return nil, fmt.Errorf("read status of member %s: %w", name, err)
 	}
 	return out, nil
+}
+
+// Kick tells the member at an address that the fleet changed: it is fleet's Kick. A member
+// that does not hear it finds out by itself.
+func (p *Peers) Kick(ctx context.Context, address string) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+pathLook, http.NoBody)
+	if err != nil {
+		return
+	}
+	res, err := p.web.Do(r)
+	if err != nil {
+		p.cfg.Log.Debug("member was not told of a change", "address", address, "error", err)
+		return
+	}
+	_ = res.Body.Close()
 }

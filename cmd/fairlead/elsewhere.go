@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
+	"github.com/fairlead-ci/fairlead/internal/control"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/httpapi"
+	"github.com/fairlead-ci/fairlead/internal/peer"
+	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// errBetween: nobody leads the pool and holds the logs at this moment, as far as is known.
+var errBetween = domain.Reject(domain.CodeNotOwner, "The pool is between two servers of the fleet; try again.")
+
+// elsewhere is control.Elsewhere: the server that leads the pool and holds the logs.
+func (s *server) elsewhere(ctx context.Context) (*control.Remote, error) {
+	if s.logs.Held() {
+		return nil, nil
+	}
+	h := s.fleet.peers.Holder(defaultPool.Partition())
+	if h.Here || h.Address == "" || httpapi.Forwarded(ctx) {
+		return nil, errBetween
+	}
+	client := s.fleet.peers.Client(h)
+	within := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return peer.While(peer.WithCaller(ctx, callerTo(ctx)), h)
+	}
+	return &control.Remote{
+		Runs: fairleadv1connect.NewRunServiceClient(client), Logs: fairleadv1connect.NewLogServiceClient(client),
+		Pools: fairleadv1connect.NewPoolServiceClient(client), Within: within,
+		Raw: func(ctx context.Context, attempt domain.AttemptID, step int64) (*control.RawLog, error) {
+			ctx = peer.WithCaller(ctx, callerTo(ctx))
+			raw, err := s.fleet.peers.OpenLog(ctx, h, attempt, step)
+			if err != nil {
+				return nil, err
+			}
+			return &control.RawLog{Size: raw.Size, Sealed: raw.Sealed, Remote: raw.Write}, nil
+		},
+	}, nil
+}
+
+// callerTo tells a peer on whose behalf this server asks.
+func callerTo(ctx context.Context) peer.Caller {
+	p := httpapi.PrincipalFrom(ctx)
+	return peer.Caller{Kind: string(p.Kind), ID: p.ID, Via: p.Via, Tenant: p.Tenant, Request: httpapi.RequestID(ctx)}
+}
+
+// Patience of a runner's call with a pool that changes hands.
+const (
+	leaderLook = 10 * time.Millisecond
+	leaderWait = 10 * time.Second
+)
+
+// desk takes the calls of runners, wherever their pool is led.
+type desk struct{ server *server }
+
+var _ runnerv1connect.RunnerServiceHandler = desk{}
+
+// Register implements the runner protocol.
+func (d desk) Register(ctx context.Context, req *runnerv1.RegisterRequest) (*runnerv1.RegisterResponse, error) {
+	p, ok := d.server.dispatch.PoolOfToken(req.GetToken())
+	if !ok {
+		p = defaultPool.Partition()
+	}
+	var res *runnerv1.RegisterResponse
+	err := d.lead(ctx, p, func(ctx context.Context, remote runnerv1connect.RunnerServiceClient) (err error) {
+		if remote != nil {
+			res, err = remote.Register(ctx, req)
+		} else {
+			res, err = d.server.dispatch.Register(ctx, req)
+		}
+		return err
+	})
+	return res, err
+}
+
+// Exchange implements the runner protocol. A poll whose leader goes away goes on with the
+// next one.
+func (d desk) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
+	p, ok := d.server.dispatch.PoolOfSession(domain.SessionID(req.GetSession()))
+	if !ok {
+		p = defaultPool.Partition()
+	}
+	began, wanted := time.Now(), req.GetWaitMs()
+	var res *runnerv1.ExchangeResponse
+	err := d.lead(ctx, p, func(ctx context.Context, remote runnerv1connect.RunnerServiceClient) (err error) {
+		if wanted > 0 {
+			req.WaitMs = max(wanted-time.Since(began).Milliseconds(), 1)
+		}
+		if remote != nil {
+			res, err = remote.Exchange(ctx, req)
+		} else {
+			res, err = d.server.dispatch.Exchange(ctx, req)
+		}
+		return err
+	})
+	return res, err
+}
+
+// lead calls the leader of a pool, here (nil) or elsewhere, and again while it changes.
+// Everything that runners say may be said twice.
+func (d desk) lead(ctx context.Context, pools domain.PartitionID,
+	call func(context.Context, runnerv1connect.RunnerServiceClient) error) error {
+	passed := httpapi.Forwarded(ctx)
+	for deadline := time.Now().Add(leaderWait); ; {
+		h := d.server.fleet.peers.Holder(pools)
+		err := error(errBetween)
+		switch {
+		case passed || d.server.dispatch.Leads(pools):
+			err = call(ctx, nil)
+		case !h.Here && h.Address != "":
+			within, cancel := peer.While(peer.WithCaller(ctx, callerTo(ctx)), h)
+			err = call(within, runnerv1connect.NewRunnerServiceClient(d.server.fleet.peers.Client(h)))
+			cancel()
+		}
+		if err == nil || passed || !between(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-h.Changed:
+		case <-time.After(leaderLook):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// between reports whether an error says that another server may do it in a moment.
+func between(err error) bool {
+	if r, ok := domain.AsRejection(err); ok {
+		return r.Code == domain.CodeNotOwner
+	}
+	return errors.Is(err, domain.ErrRetry) || errors.Is(err, peer.ErrMoved)
+}
+
+// showFleet is control.Server's Fleet.
+func (s *server) showFleet(ctx context.Context) (*fairleadv1.GetServerResponse, error) {
+	picture, err := s.store.Picture(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &fairleadv1.GetServerResponse{}
+	for i := range picture.Members {
+		m := &picture.Members[i]
+		state := "live"
+		switch {
+		case !m.Live:
+			state = "gone"
+		case m.Draining:
+			state = "draining"
+		}
+		res.Members = append(res.Members, &fairleadv1.Member{Name: m.Name, Address: m.Address, Version: m.Version,
+			Format: m.Format, State: state, Until: projection.Stamp(m.Until)})
+	}
+	known := s.statuses(ctx)
+	for _, id := range s.everywhere() {
+		h, _ := picture.Holding(id)
+		res.Partitions = append(res.Partitions, s.showPartition(id, h, picture, known))
+	}
+	return res, nil
+}
+
+// showPartition joins what the store says with what the owner says.
+func (s *server) showPartition(id domain.PartitionID, h store.Holding, picture store.Picture,
+	known map[domain.PartitionID]engine.PartitionStatus) *fairleadv1.Partition {
+	if status, ok := known[id]; ok && status.Epoch >= h.Epoch {
+		out := control.Partition(&status)
+		out.Owner, out.Position = h.Owner, max(out.GetPosition(), uint64(h.Position))
+		return out
+	}
+	out := &fairleadv1.Partition{Partition: string(id), State: "unowned", Epoch: h.Epoch, Position: uint64(h.Position),
+		Owner: h.Owner}
+	switch m, there := picture.Member(h.Owner); {
+	case h.Owner == "":
+		out.Problem = "Nobody owns it at this moment."
+	case !there || !m.Live:
+		out.Problem = "Its owner is gone; another server is about to take it."
+	default:
+		out.Problem = "Its owner does not say how it is."
+	}
+	return out
+}

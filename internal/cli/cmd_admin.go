@@ -1,0 +1,8 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// cmdAdmin holds what an operator of servers needs.
+func (a *app) cmdAdmin() *cobra.Command {
+	return a.family("admin", "Look after servers and what they keep", a.cmdAdminFleet())
+}
