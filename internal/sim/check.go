@@ -1,0 +1,27 @@
+package sim
+
+import (
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// checker defends one sentence. It keeps what it needs to know by itself; whatever it finds
+// broken it reports as a violation of its sentence. Fields that are nil are not interested.
+type checker struct {
+	sentence string
+	event    func(e *seen)                                       // a committed event of a run
+	batch    func(b *store.Batch)                                // a committed batch, before its events
+	acquired func(own store.Ownership)                           // a partition has a new owner
+	held     func(id domain.StreamID, version uint64, state any) // what an owner holds in memory
+	acts     func(a *attempt, begins bool)                       // a step of a job begins or stops acting
+	end      func()                                              // the world has come to rest
+}
+
+// checkers makes the checkers of a world. Each is a file.
+func checkers(w *world) []checker {
+	return []checker{
+		actsOnce(w), oneRunPerTrigger(w), resultNeverChanges(w), currentEpochOnly(w), oneLiveLease(w),
+		readyNeedsCommitted(w), tierAccepted(w), neverTwoActing(w), acknowledgedSurvives(w), gaplessLog(w),
+		replayEqualsMemory(w), everyWaitHasAnEnd(w), cancelConcludes(w), nothingDropped(w),
+	}
+}

@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+const checkNeverTwo = "no attempt starts while an earlier one of the same job might still act"
+
+// neverTwoActing looks at what jobs really do, on machines whose clocks nobody knows, and at
+// the times that were committed.
+func neverTwoActing(w *world) checker {
+	acting := map[domain.JobID]*attempt{}
+	newest := map[domain.JobID]int{}
+	type grant struct {
+		abandonBy time.Time
+		closed    bool // it said itself that it ended, or never began
+		effectful bool
+	}
+	grants := map[domain.JobID]*grant{}
+	return checker{
+		sentence: checkNeverTwo,
+		acts: func(a *attempt, begins bool) {
+			id := domain.AttemptID(a.id)
+			job := id.Job()
+			if !begins {
+				if acting[job] == a {
+					delete(acting, job)
+				}
+				return
+			}
+			if other := acting[job]; other != nil && other != a {
+				w.violation(checkNeverTwo, "%s acts on %s while %s acts on %s", a.id, a.machine.name, other.id, other.machine.name)
+			}
+			if a.order.Number < newest[job] {
+				w.violation(checkNeverTwo, "%s acts on %s after attempt %d did", a.id, a.machine.name, newest[job])
+			}
+			acting[job], newest[job] = a, a.order.Number
+		},
+		event: func(e *seen) {
+			if e.number == 0 {
+				return
+			}
+			job := e.attempt().Job()
+			g := grants[job]
+			switch event := e.event.(type) {
+			case *run.LeaseGranted:
+				if g != nil && g.effectful && !g.closed && event.At.Before(g.abandonBy.Add(run.Skew)) {
+					w.violation(checkNeverTwo, "%s was granted at %s; the one before might act until %s",
+						e.attempt(), event.At, g.abandonBy.Add(run.Skew))
+				}
+				grants[job] = &grant{abandonBy: event.AbandonBy, effectful: e.before.Skeleton(e.job).Effectful}
+			case *run.LeaseLapsed:
+				g.abandonBy = event.AbandonBy
+			case *run.LeaseRegained:
+				g.abandonBy = event.AbandonBy
+			case *run.LeaseDeclined:
+				g.closed = true
+			case *run.AttemptConcluded:
+				g.closed = g.closed || event.Report != ""
+			}
+		},
+	}
+}

@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+const checkOneLease = "at most one live lease exists per job, and a runner holds no more leases than its capacity"
+
+func oneLiveLease(w *world) checker {
+	live := map[domain.JobID]domain.AttemptID{}
+	epochs := map[domain.JobID]uint64{}
+	held := map[domain.RunnerID]map[domain.AttemptID]bool{}
+	slots := map[domain.SlotToken]domain.AttemptID{}
+	return checker{
+		sentence: checkOneLease,
+		event: func(e *seen) {
+			if e.number == 0 {
+				return
+			}
+			id := e.attempt()
+			job := id.Job()
+			switch event := e.event.(type) {
+			case *run.LeaseGranted:
+				if other, ok := live[job]; ok {
+					w.violation(checkOneLease, "%s got a lease while %s has one", id, other)
+				}
+				if event.Epoch <= epochs[job] {
+					w.violation(checkOneLease, "%s has epoch %d after %d", id, event.Epoch, epochs[job])
+				}
+				// A token whose lease never reached the runner is open still, once that lease is over.
+				if other, ok := slots[event.Slot]; ok && live[other.Job()] == other {
+					w.violation(checkOneLease, "the slot %s was lent to %s and to %s", event.Slot, other, id)
+				}
+				live[job], epochs[job], slots[event.Slot] = id, event.Epoch, id
+				if held[event.Runner] == nil {
+					held[event.Runner] = map[domain.AttemptID]bool{}
+				}
+				held[event.Runner][id] = true
+				if m := w.book.runners[event.Runner]; m != nil && len(held[event.Runner]) > m.capacity {
+					w.violation(checkOneLease, "%s has %d leases with a capacity of %d", m.name, len(held[event.Runner]), m.capacity)
+				}
+			case *run.AttemptConcluded:
+				delete(live, job)
+				for _, of := range held {
+					delete(of, id)
+				}
+			}
+		},
+	}
+}

@@ -1,0 +1,32 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+const checkTier = "a job gets no lease on a pool that does not accept its trust tier, or that is another tenant's"
+
+// tiers are what the world's pools accept.
+var tiers = []domain.Tier{domain.TierTrusted, domain.TierProtected}
+
+func tierAccepted(w *world) checker {
+	of := map[domain.StreamID]domain.Tier{}
+	return checker{
+		sentence: checkTier,
+		event: func(e *seen) {
+			switch event := e.event.(type) {
+			case *run.RunRequested:
+				of[e.history.id] = event.Request.Tier
+			case *run.LeaseGranted:
+				tier := of[e.history.id]
+				if !slices.Contains(tiers, tier) || (event.Pool == otherPool) != (e.history.tenant == w.tenants[1]) {
+					w.violation(checkTier, "%s of tenant %s and tier %q got a lease on pool %s", e.attempt(), e.history.tenant,
+						tier, event.Pool)
+				}
+			}
+		},
+	}
+}

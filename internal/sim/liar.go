@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/runner/job"
+)
+
+// lie sends something that is not so, with a real session: a result of somebody else's
+// attempt, another result of its own, an epoch that is over or never was, chunks of others.
+func (w *world) lie() {
+	r := w.stream("liar")
+	m := pick(r, w.machines...)
+	att, ok := w.book.anyAttempt(r)
+	if m.id.session == "" || !ok {
+		return
+	}
+	epoch := max(att.epoch+uint64(r.IntN(3)), 1) - uint64(r.IntN(2))
+	req := &runnerv1.ExchangeRequest{Session: m.id.session, Resume: m.id.resume, Sequence: 1}
+	id := string(att.id)
+	own := string(att.runner) == m.id.runner
+	// Of an attempt that a runner may still hold, its own word is the truth, whatever it says.
+	live := own && (att.open || m.attempts[id] != nil)
+	what := ""
+	switch kind := r.IntN(5); {
+	case kind == 0 && !live:
+		what = "result"
+		res := &runnerv1.Result{Attempt: id, Epoch: epoch, Outcome: pick(r, "success", "failure", "cancelled"),
+			Message: fmt.Sprintf("a lie %d", r.IntN(1000)), FailureClass: "user_code"}
+		job.Seal(res)
+		req.Results = append(req.Results, res)
+	case kind == 1 && !live:
+		what = "progress"
+		req.Progress = append(req.Progress, &runnerv1.Progress{Attempt: id, Epoch: epoch, Sequence: uint64(r.IntN(9) + 1),
+			Observed: string(domain.ObservedRunning), Steps: []*runnerv1.Step{{Index: 0, StartedUs: 1}}})
+	case kind == 2 && !live:
+		what = "chunk"
+		text := []byte(fmt.Sprintf("%s a lie %d\n", id, r.IntN(1000)))
+		req.Chunks = append(req.Chunks, &runnerv1.Chunk{Attempt: id, Epoch: epoch, Sequence: uint64(r.IntN(9) + 1), Stream: 1,
+			Data: text, Checksum: domain.Checksum(text)})
+	case kind == 3 && !live:
+		what = "decline"
+		req.Declines = append(req.Declines, &runnerv1.Decline{Attempt: id, Epoch: epoch, Reason: "a lie"})
+	case !own:
+		what = "renewal"
+		req.Renewals = append(req.Renewals, &runnerv1.Renewal{Attempt: id, Epoch: epoch})
+		req.KnownCancels = append(req.KnownCancels, id)
+	default:
+		return
+	}
+	w.line("liar", "says", "%s of %s epoch %d as %s", what, short(id), epoch, m.name)
+	w.book.lies[id] = true
+	w.call(call{from: w.clients[0].process, name: "liar", to: pick(r, w.servers...), what: "lie",
+		handle: func(s *served) (any, error) { return s.dispatcher().Exchange(s.ctx(), req) },
+		done:   func(any, error) {}}, 10*time.Second)
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/core/repository"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+)
+
+// The pools: the first tenant's serves all partitions of runs.
+const (
+	poolName  = domain.PoolID("default")
+	otherPool = domain.PoolID("other")
+)
+
+// setUp brings the world to where it can go wrong: servers, a pool for each tenant, runners'
+// tokens, and repositories: those of the first tenant lie in three partitions, one of which
+// the second tenant shares.
+func (w *world) setUp() {
+	w.settingUp = true
+	for i := range w.swarm.servers {
+		s := &server{world: w, name: fmt.Sprintf("s%d", i+1), skew: w.drawSkew()}
+		w.servers = append(w.servers, s)
+		s.start()
+	}
+	w.until(func() bool { return w.serving() })
+	for i := range w.swarm.runners {
+		w.machines = append(w.machines, &machine{world: w, name: fmt.Sprintf("r%d", i+1), capacity: 1 + w.stream("setup").IntN(3),
+			labels: []string{"linux"}, skew: w.drawSkew(), attempts: map[string]*attempt{}, at: i, tenant: w.tenants[i%3/2], stays: i == 0 || i == 2,
+			id: identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
+	}
+	for i, tenant := range []domain.TenantID{w.tenants[0], w.tenants[0], w.tenants[0], w.tenants[1]} {
+		r := &remote{tenant: tenant, name: fmt.Sprintf("repo%d", i), url: fmt.Sprintf("https://source/repo%d.git", i),
+			id:        domain.RepositoryID(domain.EncodeID(domain.PrefixRepository, w.id(w.wall()))),
+			partition: w.partitions[min(i, 2)], workflow: map[string]string{}, told: map[string]bool{}}
+		r.push(w)
+		w.remotes = append(w.remotes, r)
+	}
+	p := w.servers[0].process
+	done := false
+	p.Go(func() {
+		w.found(p)
+		done = true
+	})
+	w.until(func() bool { return done })
+	w.settingUp = false
+	for _, m := range w.machines {
+		m.turnOn()
+	}
+}
+
+func (w *world) drawSkew() time.Duration {
+	if w.swarm.skew == 0 {
+		return 0
+	}
+	return between(w.stream("skew"), -w.swarm.skew, w.swarm.skew)
+}
+
+// serving says whether every partition has an owner that is up.
+func (w *world) serving() bool {
+	return slices.ContainsFunc(w.servers, func(s *server) bool { return s.ready })
+}
+
+// found gives the commands of an administrator.
+func (w *world) found(p *process) {
+	admin := domain.Cause{Actor: domain.Actor{Kind: "admin", ID: "setup", Via: "simulation"}}
+	submit := func(at domain.PartitionID, tenant domain.TenantID, stream domain.StreamID, command any) {
+		for {
+			_, err := w.servers[0].engine.Submit(context.Background(), engine.Envelope{
+				Tenant: tenant, Partition: at, Stream: stream, Command: command, Cause: admin})
+			if err == nil {
+				return
+			}
+			if definite(err) {
+				panic(fmt.Sprintf("set up: %v", err))
+			}
+			p.sleep(100 * time.Millisecond)
+		}
+	}
+	for i, name := range []domain.PoolID{poolName, otherPool} {
+		submit(name.Partition(), w.tenants[i], name.Stream(), pool.CreatePool{Cause: admin, Tenant: w.tenants[i], Pool: name,
+			Config: pool.Config{Labels: []string{"linux"}, Isolation: []string{"process"}, Tiers: tiers}})
+	}
+	for _, m := range w.machines {
+		name := poolName
+		if m.tenant == w.tenants[1] {
+			name = otherPool
+		}
+		submit(name.Partition(), m.tenant, name.Stream(), pool.IssueRegistrationToken{Cause: admin,
+			Token: domain.DigestOf([]byte(m.id.token)), Expires: w.wall().Add(24 * time.Hour)})
+	}
+	for _, r := range w.remotes {
+		submit(r.partition, r.tenant, r.id.Stream(), repository.Register{Cause: admin, Tenant: r.tenant, Repository: r.id,
+			RepoName: r.name, URL: r.url, DefaultBranch: "main", Poll: true})
+		submit(r.partition, r.tenant, r.id.Stream(), repository.ObserveRefs{Cause: admin, Source: repository.SourcePoll,
+			Complete: true, Refs: []repository.Ref{{Name: branch, Commit: r.tip()}}})
+	}
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	blobs "github.com/fairlead-ci/fairlead/internal/blob/memory"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store/memory"
+)
+
+// Options say how to run a world.
+type Options struct {
+	Trace bool // keep the trace
+	Trim  Trim // what to leave out of what the seed drew
+}
+
+// Result is what became of a world.
+type Result struct {
+	Seed      uint64
+	Violation *Violation // nil: it was clean
+	Trace     []string   // if it was asked for
+	Steps     uint64     // events of the scheduler
+	Events    int        // committed events
+	Virtual   time.Duration
+	Faults    map[string]int
+	Coverage  Coverage
+	Sum       uint64 // of everything that happened: the same seed gives the same
+}
+
+// Violation is a promise that was broken.
+type Violation struct {
+	Check string // the sentence
+	What  string
+	At    time.Duration
+}
+
+// Error implements error.
+func (v *Violation) Error() string { return fmt.Sprintf("at %s: %s: %s", v.At, v.Check, v.What) }
+
+// world is everything there is.
+type world struct {
+	seed    uint64
+	swarm   swarm
+	trim    Trim
+	sched   *sched
+	trace   traced
+	streams map[string]*rand.Rand
+	faults  map[fault]int
+
+	store            *memory.Store
+	objects          *blobs.Store
+	key              ed25519.PrivateKey
+	storeFullUntil   time.Duration
+	objectsFullUntil time.Duration
+	cuts             map[[2]string]time.Duration // until when two don't hear each other
+
+	tenants    []domain.TenantID
+	partitions []domain.PartitionID
+	pools      []domain.PartitionID
+	remotes    []*remote
+	servers    []*server
+	machines   []*machine
+	clients    []*client
+	book       *book
+	minted     uint64
+
+	settingUp bool
+	healed    bool
+	broken    *Violation
+}
+
+// start is when every world begins, by its own clock.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func (w *world) wall() time.Time { return start.Add(w.sched.now) }
+
+func (w *world) stream(purpose string) *rand.Rand {
+	r := w.streams[purpose]
+	if r == nil {
+		r = stream(w.seed, purpose)
+		w.streams[purpose] = r
+	}
+	return r
+}
+
+// chance decides whether a fault happens now.
+func (w *world) chance(f fault) bool {
+	p := w.swarm.odds[f]
+	if p == 0 || w.healed || w.settingUp || w.stream("fault/"+string(f)).Float64() >= p {
+		return false
+	}
+	w.faults[f]++
+	return true
+}
+
+// violation notes the first promise that was broken. The world stops there.
+func (w *world) violation(check, format string, args ...any) {
+	if w.broken != nil {
+		return
+	}
+	w.broken = &Violation{check, fmt.Sprintf(format, args...), w.sched.now}
+	w.line("world", "VIOLATION", "%s: %s", check, w.broken.What)
+}
+
+// id makes 16 bytes that sort by time.
+func (w *world) id(at time.Time) (id [16]byte) {
+	w.minted++
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|0x7000)
+	binary.BigEndian.PutUint64(id[8:], w.seed<<32|w.minted)
+	return id
+}
+
+// cut says whether two don't hear each other now.
+func (w *world) cut(a, b string) bool {
+	if len(w.cuts) == 0 {
+		return false
+	}
+	return w.sched.now < w.cuts[[2]string{a, b}] || w.sched.now < w.cuts[[2]string{b, a}]
+}
+
+// full fills a storage for a while.
+func (w *world) full(until *time.Duration, what string) {
+	d := between(w.stream("full"), 100*time.Millisecond, 10*time.Second)
+	*until = max(*until, w.sched.now+d)
+	w.line(what, "!full", "for %s", d)
+}
+
+// Run runs the world of a seed from its beginning to its end.
+func Run(seed uint64, o Options) Result {
+	w := newWorld(seed, o)
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				w.violation("nothing panics", "%v\n%s", r, debug.Stack())
+			}
+		}()
+		w.live()
+	}()
+	w.end()
+	faults := map[string]int{}
+	for f, n := range w.faults {
+		faults[string(f)] = n
+	}
+	return Result{Seed: seed, Violation: w.broken, Trace: w.trace.lines, Steps: w.sched.steps, Events: w.book.events,
+		Virtual: w.sched.now, Faults: faults, Coverage: w.book.coverage, Sum: w.sum()}
+}
+
+func newWorld(seed uint64, o Options) *world {
+	w := &world{seed: seed, trim: o.Trim, swarm: draw(seed, o.Trim), streams: map[string]*rand.Rand{},
+		faults: map[fault]int{}, sched: &sched{}, store: memory.New(), objects: blobs.New(),
+		cuts: map[[2]string]time.Duration{}, tenants: []domain.TenantID{"tnt_a", "tnt_b"}}
+	w.sched.random = w.stream("sched")
+	w.trace.keep = o.Trace
+	var key [ed25519.SeedSize]byte
+	binary.BigEndian.PutUint64(key[:], seed)
+	w.key = ed25519.NewKeyFromSeed(key[:])
+	w.book = newBook(w)
+	for i := range w.swarm.partitions {
+		w.partitions = append(w.partitions, domain.PartitionID(fmt.Sprintf("p%d", i)))
+	}
+	w.pools = []domain.PartitionID{poolName.Partition(), otherPool.Partition()}
+	return w
+}
+
+// live is the course of a world: set up, go wrong, heal, come to rest.
+func (w *world) live() {
+	w.setUp()
+	if w.broken != nil {
+		return
+	}
+	w.people()
+	w.trouble()
+	w.until(func() bool { return w.sched.now >= w.swarm.phase })
+	if w.broken == nil {
+		w.heal()
+		limit := w.sched.now + restWithin
+		at := w.sched.now
+		rested := false
+		w.until(func() bool {
+			if w.sched.now >= at {
+				at = w.sched.now + time.Second
+				rested = w.restless() == ""
+			}
+			return rested || w.sched.now >= limit
+		})
+		if w.broken == nil && !rested {
+			w.violation("everything comes to its end", "after %s of peace: %s", restWithin, w.restless())
+		}
+	}
+	if w.broken == nil {
+		w.line("world", "rest", "")
+		w.book.close()
+	}
+}
+
+// restWithin is how long a healed world may take. The sealer's patience with chunks that
+// never come is ten minutes; everything else is quicker.
+const restWithin = 30 * time.Minute
+
+// stepsMax is a world that goes round in circles.
+const stepsMax = 2_000_000
+
+func (w *world) until(done func() bool) {
+	for w.broken == nil && !done() {
+		if !w.sched.step() {
+			w.violation("nothing waits for ever in silence", "nobody has anything left to do")
+		}
+		if w.sched.steps > stepsMax {
+			w.violation("nothing goes round in circles", "more than %d steps", stepsMax)
+		}
+	}
+}
+
+// end unwinds whatever still runs.
+func (w *world) end() {
+	w.sched.current = nil
+	for _, s := range w.servers {
+		if s.process != nil {
+			s.process.kill()
+		}
+	}
+	for _, m := range w.machines {
+		for _, p := range []*process{m.agent, m.jobs} {
+			if p != nil {
+				p.kill()
+			}
+		}
+	}
+	for _, c := range w.clients {
+		c.process.kill()
+	}
+}
+
+func (w *world) sum() uint64 {
+	sum := w.trace.sum
+	for _, n := range []uint64{w.sched.steps, uint64(w.sched.now), w.minted, uint64(w.book.events)} {
+		sum = sum*1_000_003 + n
+	}
+	return sum
+}
