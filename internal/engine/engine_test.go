@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,7 @@ type tallyEvent struct {
 	N      int       `json:"n,omitempty"`
 	At     time.Time `json:"at,omitzero"`
 	Number uint64    `json:"number,omitempty"`
+	Hue    string    `json:"hue,omitempty"`
 }
 
 func decideTally(s *tally, c tallyCommand, now time.Time) ([]tallyEvent, any, *domain.Rejection, *domain.Rejection) {
@@ -96,7 +98,38 @@ func tallyKind() *Kind {
 		EncodeState:  func(s *tally) ([]byte, error) { return json.Marshal(s) },
 		DecodeState:  func(b []byte) (*tally, error) { s := &tally{}; return s, json.Unmarshal(b, s) },
 		Wake:         func(domain.Cause) tallyCommand { return tallyCommand{do: "wake"} },
+		EncodeCommand: func(c tallyCommand) ([]byte, error) {
+			return json.Marshal(tallyWire{c.do, c.n, c.at, c.number})
+		},
+		DecodeCommand: func(data []byte) (tallyCommand, error) {
+			var w tallyWire
+			dec := json.NewDecoder(bytes.NewReader(data))
+			dec.DisallowUnknownFields()
+			err := dec.Decode(&w)
+			return tallyCommand{w.Do, w.N, w.At, w.Number}, err
+		},
+		EncodeReply: func(reply any) ([]byte, error) {
+			if reply == nil {
+				return nil, nil
+			}
+			return json.Marshal(reply)
+		},
+		DecodeReply: func(data []byte) (any, error) {
+			if len(data) == 0 {
+				return nil, nil
+			}
+			var n int
+			err := json.Unmarshal(data, &n)
+			return n, err
+		},
 	}.Erase()
+}
+
+type tallyWire struct {
+	Do     string
+	N      int
+	At     time.Time
+	Number uint64
 }
 
 const home = domain.PartitionID("home")

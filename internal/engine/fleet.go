@@ -92,7 +92,8 @@ func (e *Engine) missing(ctx context.Context, s *seat, own store.Ownership) (*do
 	return e.compare(ctx, seen, own.Position)
 }
 
-// compare says whether a log that reaches to held holds what the token names.
+// compare says whether a log that reaches to held holds what the token names, or somebody
+// has accepted that it does not.
 func (e *Engine) compare(ctx context.Context, token domain.Token, held store.Position) (*domain.Rejection, error) {
 	if token.Position == 0 {
 		return nil, nil
@@ -103,6 +104,15 @@ func (e *Engine) compare(ctx context.Context, token domain.Token, held store.Pos
 			return nil, fmt.Errorf("check token of %s: %w", token.Partition, err)
 		}
 		if err == nil && digest == token.Digest {
+			return nil, nil
+		}
+	}
+	losses, err := e.cfg.Store.Losses(ctx, token.Partition)
+	if err != nil {
+		return nil, fmt.Errorf("check token of %s: %w", token.Partition, err)
+	}
+	for i := range losses {
+		if losses[i].Covers(token) {
 			return nil, nil
 		}
 	}
@@ -226,24 +236,51 @@ func (e *Engine) See(ctx context.Context, picture store.Picture) {
 		}
 		s.mu.Unlock()
 		if went {
-			e.lost(ctx, s, historyLost(before, h.Position), before)
+			e.cfg.Host.Go(func() { e.wentBack(e.run, s, before, token) })
 		} else if c := s.chase.Load(); c != nil {
 			c.news(h.Position)
 		}
 	}
 }
 
-// lost stops a partition whose store shows less than it showed before: here when it is
-// owned here, otherwise by telling its owner.
-func (e *Engine) lost(ctx context.Context, s *seat, why *domain.Rejection, token domain.Token) {
+// wentBack deals with a store that shows less of a partition than it showed before. Unless
+// somebody has accepted the loss, the partition is stopped: here when it is owned here,
+// otherwise by telling its owner, and nothing of it is shown here any more.
+func (e *Engine) wentBack(ctx context.Context, s *seat, before, now domain.Token) {
+	lost, err := e.compare(ctx, before, store.Position(now.Position))
+	switch {
+	case err != nil:
+		return // the next picture shows it again
+	case lost == nil:
+		e.goOn(ctx, s, before, now)
+		return
+	}
 	if d := s.driver.Load(); d != nil {
-		_ = d.send(ctx, inStop{why}) // an owner that has ended decides nothing any more
+		_ = d.send(ctx, inStop{lost}) // an owner that has ended decides nothing any more
 		return
 	}
 	if c := s.chase.Load(); c != nil && !c.halted.Swap(true) {
-		e.cfg.Log.Error("partition went back", "partition", s.partition, "reason", why)
+		e.cfg.Log.Error("followed partition went back", "partition", s.partition, "reason", lost)
 	}
-	e.cfg.Host.Go(func() { e.accuse(e.run, s, token) })
+	e.accuse(ctx, s, before)
+}
+
+// goOn begins anew after a loss that was accepted.
+func (e *Engine) goOn(ctx context.Context, s *seat, before, now domain.Token) {
+	if !s.turn.Take(ctx) {
+		return
+	}
+	defer s.turn.Leave()
+	s.mu.Lock()
+	fresh := s.seen == before
+	if fresh {
+		s.seen = now
+	}
+	s.mu.Unlock()
+	if fresh && s.driver.Load() == nil {
+		e.unfollow(s)
+		e.follow(s)
+	}
 }
 
 // accuse presents a token that the store does not hold to the partition's owner.

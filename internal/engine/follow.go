@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -316,7 +317,7 @@ func failed(in any) bool {
 	case inRows:
 		return in.err != nil
 	case inLoaded:
-		return in.err != nil
+		return in.err != nil && !errors.Is(in.err, errUnreadable)
 	}
 	return false
 }

@@ -225,6 +225,9 @@ func (o *owner) submit(it *item) (effects []any) {
 		return []any{effAnswer{item: it, err: fmt.Errorf("submit to %s: no such kind of stream", it.env.Stream)}}
 	}
 	key := streamKey{it.env.Tenant, it.env.Stream}
+	if why, sick := o.sick[key]; sick {
+		return []any{effAnswer{item: it, err: domain.Reject(domain.CodeStreamQuarantined, why)}}
+	}
 	if o.streams[key] == nil {
 		it.waits++
 		if o.loading[key] == nil {
@@ -296,19 +299,20 @@ func (o *owner) loaded(in inLoaded) (effects []any) {
 	if o.stopped != nil {
 		return nil // everybody has an answer, and observers were told that it is over
 	}
-	if in.err == nil && o.streams[in.key] == nil {
+	err := in.err
+	switch {
+	case errors.Is(err, errUnreadable):
+		// Asking again would not help, and the rest of the partition need not wait for it.
+		o.sick[in.key] = err.Error()
+		effects = append(effects, effProblem{in.key.id, err.Error()})
+		err = domain.Reject(domain.CodeStreamQuarantined, err.Error())
+	case err == nil && o.streams[in.key] == nil:
 		effects = append(effects, o.adopt(in.stream)...)
 	}
 	for _, it := range waiting {
-		effects = append(effects, o.arrived(it, in.err)...)
+		effects = append(effects, o.arrived(it, err)...)
 	}
-	switch {
-	case in.err == nil || !o.initial[in.key]:
-	case errors.Is(in.err, errUnreadable):
-		// Asking again would not help, and the rest of the partition need not wait for it.
-		o.sick[in.key] = in.err.Error()
-		effects = append(effects, effProblem{in.key.id, in.err.Error()})
-	default:
+	if in.err != nil && o.initial[in.key] && o.sick[in.key] == "" {
 		// It must come: nothing else would look after what waits in it.
 		o.loading[in.key] = []*item{}
 		return append(effects, effLoad{in.key})
@@ -458,6 +462,9 @@ func (o *owner) sweep(limit int) (effects []any) {
 // batch in flight is still answered for what became of it.
 func (o *owner) stop(reason *domain.Rejection) (effects []any) {
 	if o.stopped != nil {
+		if reason.Code == domain.CodeNotOwner {
+			o.stopped = reason // whatever it was stopped for, it is somebody else's now
+		}
 		return nil
 	}
 	o.stopped = reason

@@ -53,7 +53,7 @@ type Picture struct {
 const MemberKept = 10 * time.Minute
 
 // Member finds a member by name.
-func (p *Picture) Member(name string) (Member, bool) {
+func (p Picture) Member(name string) (Member, bool) {
 	for _, m := range p.Members {
 		if m.Name == name {
 			return m, true
@@ -63,7 +63,7 @@ func (p *Picture) Member(name string) (Member, bool) {
 }
 
 // Holding finds a partition.
-func (p *Picture) Holding(id domain.PartitionID) (Holding, bool) {
+func (p Picture) Holding(id domain.PartitionID) (Holding, bool) {
 	for _, h := range p.Partitions {
 		if h.Partition == id {
 			return h, true

@@ -152,6 +152,15 @@ func (s *Store) Clone() *Store {
 	return c
 }
 
+// Become gives the store the content of an image: what was written since it was made is
+// gone, as after the promotion of a standby that lagged behind.
+func (s *Store) Become(image *Store) {
+	fresh := image.Clone()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tables = fresh.tables
+}
+
 // SetHooks replaces the hooks; the zero Hooks removes them.
 func (s *Store) SetHooks(h Hooks) {
 	s.mu.Lock()
