@@ -208,6 +208,26 @@ func (g *Gateway) Through(tenant domain.TenantID, attempt domain.AttemptID) uint
 	return 0
 }
 
+// Sealed says whether an attempt's log is closed and whole, also when the crash of an earlier
+// gateway came before anybody was told so: then Through knows nothing of it, and nothing is
+// waited for.
+func (g *Gateway) Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
+	g.mu.Lock()
+	l := g.lives[logID{tenant, attempt}]
+	g.mu.Unlock()
+	if l != nil {
+		return false, nil
+	}
+	_, err := g.store.Size(ctx, sealedKey(tenant, attempt))
+	if errors.Is(err, blob.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, retryable(fmt.Errorf("find sealed log of %s: %w", attempt, err))
+	}
+	return true, nil
+}
+
 // Append takes chunks of any attempts, in any order, and returns once what it acknowledges
 // is durable: one Ack per attempt. An error means that nothing is acknowledged; with
 // errors.Is(err, domain.ErrRetry) sending again can help, and is harmless.

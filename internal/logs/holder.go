@@ -138,6 +138,15 @@ func (h *Holder) Through(tenant domain.TenantID, attempt domain.AttemptID) uint6
 	return g.Through(tenant, attempt)
 }
 
+// Sealed is Gateway.Sealed where the logs are held.
+func (h *Holder) Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
+	g, err := h.held("find sealed log")
+	if err != nil {
+		return false, err
+	}
+	return g.Sealed(ctx, tenant, attempt)
+}
+
 // Log is Gateway.Log. A log with a reference can be read anywhere; another one where the
 // logs are held, and reading it ends with ErrNotHeld when they move.
 func (h *Holder) Log(tenant domain.TenantID, attempt domain.AttemptID, ref *Ref) (*Log, error) {

@@ -21,6 +21,7 @@ import (
 type Gateway interface {
 	Seal(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64) (logs.Ref, error)
 	Through(tenant domain.TenantID, attempt domain.AttemptID) uint64
+	Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error)
 }
 
 // Patience is how long the sealer waits for chunks that a report counted and that have
@@ -186,7 +187,14 @@ func (s *Sealer) seal(d due) error {
 	ctx, cancel := host.Within(context.Background(), s.host, time.Minute)
 	defer cancel()
 	if d.end != logs.SequenceUnknown && s.gateway.Through(d.tenant, d.attempt) < d.end && s.now().Sub(d.ended) < Patience {
-		return s.later(ctx, d)
+		// A crash between the sealed object and the record of it leaves nothing to wait for.
+		sealed, err := s.gateway.Sealed(ctx, d.tenant, d.attempt)
+		if err != nil {
+			return err
+		}
+		if !sealed {
+			return s.later(ctx, d)
+		}
 	}
 	ref, err := s.gateway.Seal(ctx, d.tenant, d.attempt, d.end)
 	if err != nil {

@@ -1,0 +1,71 @@
+package reactor
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/blob/memory"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
+)
+
+// recorded takes what the sealer tells the run.
+type recorded chan run.RecordLog
+
+func (r recorded) Submit(_ context.Context, e engine.Envelope) (engine.Ack, error) {
+	r <- e.Command.(run.RecordLog)
+	return engine.Ack{}, nil
+}
+
+// A server that dies after the sealed object is durable and before the run knows of it must
+// not, after its restart, wait for chunks that are in that object already.
+func TestALogThatWasSealedBeforeACrashIsRecordedAtOnce(t *testing.T) {
+	ctx, store := t.Context(), memory.New()
+	id := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1}))
+	attempt := id.Job(0).Attempt(1)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	before, err := logs.Open(ctx, store, logs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chunks []logs.Chunk
+	for n := range uint64(3) {
+		text := []byte("a line\n")
+		chunks = append(chunks, logs.Chunk{Tenant: domain.DefaultTenant, Attempt: attempt, Epoch: 1, Sequence: n + 1,
+			Stream: logs.StreamOut, At: now, Data: text, Checksum: domain.Checksum(text)})
+	}
+	if _, err := before.Append(ctx, chunks); err != nil {
+		t.Fatal(err)
+	}
+	want, err := before.Seal(ctx, domain.DefaultTenant, attempt, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Close(); err != nil { // the record of it was never written
+		t.Fatal(err)
+	}
+
+	after, err := logs.Open(ctx, store, logs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = after.Close() }()
+	told := make(recorded, 1)
+	sealer := NewSealer(told, after, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	sealer.Loaded(engine.Live{Tenant: domain.DefaultTenant, Stream: id.Stream(), State: &run.State{
+		Request: run.Request{Run: id}, Jobs: []*run.Job{{Attempts: []run.Attempt{{Number: 1, Epoch: 1,
+			Outcome: domain.OutcomeSuccess, Report: domain.DigestOf([]byte("report")), LogEnd: 3, ConcludedAt: now}}}},
+	}})
+	select {
+	case got := <-told:
+		if got.Log.Digest != want.Digest || got.Log.Bytes != want.Bytes || got.Log.Gaps != 0 {
+			t.Errorf("recorded %+v, sealed was %+v", got.Log, want)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the log is not recorded: the sealer waits for chunks that will never come")
+	}
+}
