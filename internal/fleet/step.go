@@ -165,7 +165,10 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 	if m.again {
 		m.next = now
 	}
-	if m.yielded && now < m.lease {
+	if now >= m.lease {
+		return nil // the answer took too long: it gives no lease, and shows the past
+	}
+	if m.yielded {
 		m.yielded = false
 		effects = append(effects, Resume{})
 	}
