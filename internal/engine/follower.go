@@ -282,11 +282,13 @@ func (f *follower) apply(row *store.Row) (ok bool, effects []any, committed *Com
 		return true, nil, nil // it was loaded with this row
 	}
 	if s.version != before {
-		return false, f.broken("%s is at version %d, and row %d goes on after %d", key.id, s.version, row.Position, before), nil
+		return false, f.broken("%s is at version %d, and row %d goes on after %d",
+			key.id, s.version, row.Position, before), nil
 	}
 	events, err := s.kind.DecodeEvents(row.Events)
 	if err != nil || len(events) != int(row.Count) {
-		return true, []any{f.ail(key, fmt.Sprintf("row %d has %d of %d events: %v", row.Position, len(events), row.Count, err))}, nil
+		text := fmt.Sprintf("row %d has %d of %d events: %v", row.Position, len(events), row.Count, err)
+		return true, []any{f.ail(key, text)}, nil
 	}
 	return f.evolve(s, row, events)
 }

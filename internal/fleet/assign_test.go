@@ -111,7 +111,8 @@ func TestAssignKeepsItsPromises(t *testing.T) {
 				t.Fatalf("%s has %d of %d: between %d and %d", name, load[name], len(parts), low, high)
 			}
 			if kept[name] < min(held[name], load[name]) {
-				t.Fatalf("%s gave up %d and got others: it had %d and has %d", name, held[name]-kept[name], held[name], load[name])
+				t.Fatalf("%s gave up %d and got others: it had %d and has %d",
+					name, held[name]-kept[name], held[name], load[name])
 			}
 		}
 		for name := range load {
@@ -126,7 +127,8 @@ func TestAssignKeepsItsPromises(t *testing.T) {
 		}
 		done := store.Picture{Members: p.Members}
 		for _, part := range parts {
-			done.Partitions = append(done.Partitions, store.Holding{Ownership: store.Ownership{Partition: part}, Owner: got[part]})
+			h := store.Holding{Ownership: store.Ownership{Partition: part}, Owner: got[part]}
+			done.Partitions = append(done.Partitions, h)
 		}
 		if !maps.Equal(got, Assign(done, parts)) {
 			t.Fatal("it is as asked, and something moves again")

@@ -256,9 +256,8 @@ func (w *town) load(stop <-chan struct{}) (sent map[domain.StreamID]int, wait fu
 				default:
 				}
 				stream := domain.StreamID(fmt.Sprintf("sum/%s-%d", p, n%3))
-				w.insist(engine.Envelope{Tenant: "tnt_a", Partition: p, Stream: stream, Command: addOne{},
-					Key: &engine.Key{Scope: engine.ClientScope("c", "Add"), Key: fmt.Sprintf("%s/%d", p, n), Body: domain.DigestOf(nil)}},
-					i+n)
+				key := &engine.Key{Scope: engine.ClientScope("c", "Add"), Key: fmt.Sprintf("%s/%d", p, n)}
+				w.insist(engine.Envelope{Tenant: "tnt_a", Partition: p, Stream: stream, Command: addOne{}, Key: key}, i+n)
 				mu.Lock()
 				sent[stream]++
 				mu.Unlock()
@@ -461,7 +460,8 @@ func TestTwoServersOfOneNameDoNotWorkTogether(t *testing.T) {
 
 func TestALeaseHasALeastLength(t *testing.T) {
 	for _, c := range []Config{
-		{TTL: TTLMin - 1, Member: store.Member{Name: "a", Session: "s", Format: 1}}, {Member: store.Member{Name: "a", Format: 1}},
+		{TTL: TTLMin - 1, Member: store.Member{Name: "a", Session: "s", Format: 1}},
+		{Member: store.Member{Name: "a", Format: 1}},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v", c.Member)

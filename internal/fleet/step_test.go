@@ -73,7 +73,8 @@ func TestAMemberWaitsForALiveOwnerToGiveBack(t *testing.T) {
 	}
 	h.want(t, Kicked{}, 10*time.Millisecond, "Renew{Draining:false}")
 	p := renewed("me you:p00", 0)
-	p.Picture.Partitions = append(p.Picture.Partitions, store.Holding{Ownership: store.Ownership{Partition: "p01", Epoch: 4}})
+	released := store.Holding{Ownership: store.Ownership{Partition: "p01", Epoch: 4}}
+	p.Picture.Partitions = append(p.Picture.Partitions, released)
 	h.want(t, p, 11*time.Millisecond, "Take{Partition:p01 Epoch:4}")
 }
 
