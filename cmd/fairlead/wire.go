@@ -74,7 +74,8 @@ func (s *server) wire(ctx context.Context) (front, error) {
 	observers := []engine.Observer{s.dispatch, s.watch, s.sealer}
 	if s.fleet != nil {
 		s.sealer.Follow()
-		observers = append(observers, &seat{server: s, partition: defaultPool.Partition()})
+		observers = append(observers, reactor.NewSeat(s.life, reactor.SeatConfig{Partition: defaultPool.Partition(),
+			Holds: s.engine.Holds, Lead: s.dispatch.Lead, Logs: s.logs, Sealer: s.sealer, Valid: s.valid, Log: s.log}))
 	}
 	for _, o := range observers {
 		s.engine.Observe(o)

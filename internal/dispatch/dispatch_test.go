@@ -52,7 +52,9 @@ type noSigner struct{}
 
 func (noSigner) Sign([]byte) (string, []byte) { return "k", []byte("s") }
 
-func newYard(t *testing.T, st *memory.Store) *yard {
+// newYard makes a yard; more are given the dispatcher's configuration, for further ones that
+// observe the same engine as if they were other servers'.
+func newYard(t *testing.T, st *memory.Store, more ...func(*yard, Config)) *yard {
 	t.Helper()
 	y := &yard{t: t, store: st}
 	clock := engine.NewClock()
@@ -63,24 +65,26 @@ func newYard(t *testing.T, st *memory.Store) *yard {
 	y.logs = gateway
 	y.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{home, away},
 		Pools: []domain.PartitionID{poolID.Partition()}, Clock: clock, Paranoid: true, Hold: 30 * time.Second})
-	y.dispatch = New(
-		Config{Engine: y.engine, Manifests: plainManifests{}, Signer: noSigner{}, Keys: func() []Key { return nil },
-			TokenDigest: func(s string) (domain.Digest, bool) { return domain.DigestOf([]byte(s)), s != "" },
-			Logs:        gateway, Clock: clock, Log: slog.New(slog.DiscardHandler), Partitions: 3, Grace: 5 * time.Second,
-			Timing: Timing{Poll: 45 * time.Second, Lease: 30 * time.Second, Abandon: 60 * time.Second},
-			Locate: func(ctx context.Context, tn domain.TenantID, r domain.RunID) (domain.PartitionID, error) {
-				row, err := st.Run(ctx, tn, r)
-				if err != nil {
-					return "", domain.Reject(domain.CodeAttemptNotFound, "no such attempt")
-				}
-				return row.Partition, nil
-			},
-			Mint: func(prefix string) string {
-				y.minted++
-				return domain.EncodeID(prefix, [16]byte{0: 1, 15: byte(y.minted)})
-			}},
-	)
+	config := Config{Engine: y.engine, Manifests: plainManifests{}, Signer: noSigner{}, Keys: func() []Key { return nil },
+		TokenDigest: func(s string) (domain.Digest, bool) { return domain.DigestOf([]byte(s)), s != "" },
+		Logs:        gateway, Clock: clock, Log: slog.New(slog.DiscardHandler), Partitions: 3, Grace: 5 * time.Second,
+		Timing: Timing{Poll: 45 * time.Second, Lease: 30 * time.Second, Abandon: 60 * time.Second},
+		Locate: func(ctx context.Context, tn domain.TenantID, r domain.RunID) (domain.PartitionID, error) {
+			row, err := st.Run(ctx, tn, r)
+			if err != nil {
+				return "", domain.Reject(domain.CodeAttemptNotFound, "no such attempt")
+			}
+			return row.Partition, nil
+		},
+		Mint: func(prefix string) string {
+			y.minted++
+			return domain.EncodeID(prefix, [16]byte{0: 1, 15: byte(y.minted)})
+		}}
+	y.dispatch = New(config)
 	y.engine.Observe(y.dispatch)
+	for _, f := range more {
+		f(y, config)
+	}
 	if err := y.engine.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

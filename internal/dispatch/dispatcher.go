@@ -82,7 +82,7 @@ type Dispatcher struct {
 	mu      sync.Mutex
 	board   *board
 	polls   map[domain.RunnerID]chan struct{} // closed to wake a waiting poll
-	swept   map[domain.StreamID]bool
+	swept   map[domain.StreamID]domain.PartitionID // streams that were shown whole, and where they live
 	repairs uint64
 	// refusals counts refused callers per attempt; see refuseAccess.
 	refusals map[domain.AttemptID]int
@@ -102,7 +102,7 @@ func New(cfg Config) *Dispatcher {
 	b := newBoard(cfg.Timing)
 	b.follows = cfg.Follow
 	return &Dispatcher{cfg: cfg, board: b, polls: map[domain.RunnerID]chan struct{}{},
-		swept: map[domain.StreamID]bool{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1),
+		swept: map[domain.StreamID]domain.PartitionID{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1),
 		stopped: make(chan struct{})}
 }
 

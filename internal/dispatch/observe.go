@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
@@ -16,14 +17,14 @@ func (d *Dispatcher) Loaded(live engine.Live) {
 	defer d.mu.Unlock()
 	switch s := live.State.(type) {
 	case *run.State:
-		if d.loadRun(live, s) && d.swept[live.Stream] {
+		if d.loadRun(live, s) && d.swept[live.Stream] != "" {
 			d.repairs++
 			d.cfg.Log.Warn("reconciler gave waiting work its cause back", "stream", live.Stream)
 		}
 		if s.Concluded() {
 			delete(d.swept, live.Stream) // only its logs are still to be sealed
 		} else {
-			d.swept[live.Stream] = true
+			d.swept[live.Stream] = live.Partition
 		}
 	case *pool.State:
 		d.loadPool(live.Tenant, live.Partition, s)
@@ -189,6 +190,7 @@ func (d *Dispatcher) Lost(p domain.PartitionID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.board.forget(p)
+	maps.DeleteFunc(d.swept, func(_ domain.StreamID, at domain.PartitionID) bool { return at == p })
 }
 
 var _ engine.Observer = (*Dispatcher)(nil)

@@ -21,6 +21,7 @@ type Holder struct {
 
 	mu      sync.Mutex
 	gateway *Gateway // nil while the logs are elsewhere
+	era     uint64   // of the last that was opened
 	closing []chan struct{}
 }
 
@@ -33,6 +34,7 @@ func NewHolder(store blob.Store, config Config) *Holder {
 
 // Hold opens the logs for this server: era is the epoch under which it owns what the logs go
 // with, and valid says whether it may still speak for them (see Config.Valid).
+// When ctx ends before, or a later era was opened meanwhile, nothing is held.
 // Preconditions: the holder before has lost its right by now, on its own clock too.
 func (h *Holder) Hold(ctx context.Context, era uint64, valid func() bool) error {
 	config := h.config
@@ -42,10 +44,16 @@ func (h *Holder) Hold(ctx context.Context, era uint64, valid func() bool) error 
 		return err
 	}
 	h.mu.Lock()
-	before := h.gateway
-	h.gateway = g
+	late := ctx.Err() != nil || era < h.era
+	before := g
+	if !late {
+		before, h.gateway, h.era = h.gateway, g, era
+	}
 	h.mu.Unlock()
 	h.end(before)
+	if late {
+		return retryable(fmt.Errorf("hold logs in era %d: %w", era, ErrNotHeld))
+	}
 	return nil
 }
 

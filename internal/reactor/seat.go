@@ -98,8 +98,7 @@ func (t *Seat) hold(ctx context.Context) {
 		t.mu.Unlock()
 		switch {
 		case err == nil && over:
-			t.cfg.Logs.Drop() // lost in the meantime
-			return
+			return // Lost has dropped them
 		case err == nil:
 			t.cfg.Log.Info("this server leads the pool and holds the logs", "partition", t.cfg.Partition, "epoch", epoch)
 			return

@@ -82,7 +82,7 @@ func (c *caller) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*
 	defer cancel()
 	turn := c.servers.turn()
 	resp, err := c.clients[c.servers.index(turn)].Exchange(ctx, req)
-	if err != nil && away(err) {
+	if err != nil && (away(err) || connect.CodeOf(err) == connect.CodeCanceled) { // one that stops ends its polls
 		c.servers.leave(turn)
 	}
 	return resp, err
