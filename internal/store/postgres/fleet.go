@@ -28,7 +28,7 @@ func (s *Store) Renew(ctx context.Context, m store.Member, ttl time.Duration) (s
 	if err != nil {
 		return store.Picture{}, fmt.Errorf("renew membership of %s: %w", m.Name, asStoreError(err))
 	}
-	picture, err := s.Picture(ctx)
+	picture, err := s.shown(ctx)
 	if err == nil && !joined {
 		err = sqlstore.NotJoined(&picture, &m)
 	}
@@ -38,12 +38,17 @@ func (s *Store) Renew(ctx context.Context, m store.Member, ttl time.Duration) (s
 	return picture, nil
 }
 
+// shown is Picture over the connections for memberships.
+func (s *Store) shown(ctx context.Context) (store.Picture, error) {
+	return sqlstore.Reader{Querier: querier{s.leases}, Clock: clock}.Picture(ctx)
+}
+
 func (s *Store) renew(ctx context.Context, m *store.Member, ttl time.Duration) (joined bool, err error) {
 	var batch pgx.Batch
 	batch.Queue(renewal.Join, sqlstore.JoinArgs(m, ttl)...)
 	batch.Queue(renewal.Raise)
 	batch.Queue(renewal.Prune)
-	results := s.pool.SendBatch(ctx, &batch)
+	results := s.leases.SendBatch(ctx, &batch)
 	tag, err := results.Exec()
 	if err := errors.Join(err, results.Close()); err != nil {
 		return false, err

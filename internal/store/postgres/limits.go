@@ -17,6 +17,17 @@ const (
 	idleTransactionTimeout = 10 * time.Second
 	lockTimeout            = 25 * time.Second
 
+	// idleTransactionMin bounds the time of a member of a fleet, which is its lease, from
+	// below: a busy machine may well pause for some hundred milliseconds.
+	idleTransactionMin = time.Second
+
+	// connsOfFleet is for a server that appends to several partitions and follows others
+	// at once. At the limit they wait for each other.
+	connsOfFleet = 16
+
+	// leaseConns are for renewing the lease and for looking at the fleet.
+	leaseConns = 2
+
 	// commitTimeout is how long an append waits for the answer to COMMIT, whatever its
 	// caller does; afterwards the outcome is unknown.
 	commitTimeout = 30 * time.Second

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,14 +43,21 @@ type Options struct {
 	// search path, usually "public".
 	Schema string
 	// ConnsMax bounds the connections of this process; 0 means what the URL says, or
-	// pgxpool's default.
+	// pgxpool's default, or connsOfFleet for a member of a fleet.
 	ConnsMax int32
+	// Lease is how long the membership of this server in a fleet lasts; 0 means that it is
+	// alone. A server that hangs in the middle of an append holds its partition's row no
+	// longer than that, so that whoever takes over need not wait longer.
+	Lease time.Duration
 }
 
 // Store is the port on a PostgreSQL database.
 type Store struct {
 	sqlstore.Reader
-	pool   *pgxpool.Pool
+	pool *pgxpool.Pool
+	// leases has connections for memberships alone: appends that wait for a lock, however
+	// many, must not keep a server from renewing its lease.
+	leases *pgxpool.Pool
 	writes []preparedWrite
 }
 
@@ -71,6 +79,9 @@ func open(ctx context.Context, url string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	configure(config, opts)
+	if opts.Lease > 0 && opts.ConnsMax == 0 && !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = max(config.MaxConns, connsOfFleet)
+	}
 	if err := migrate(ctx, config.ConnConfig, opts.Schema); err != nil {
 		return nil, err
 	}
@@ -78,7 +89,14 @@ func open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Reader: sqlstore.Reader{Querier: querier{pool}, Clock: clock}, pool: pool}
+	few := config.Copy()
+	few.MaxConns, few.MinConns = leaseConns, 0
+	leases, err := pgxpool.NewWithConfig(ctx, few)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s := &Store{Reader: sqlstore.Reader{Querier: querier{pool}, Clock: clock}, pool: pool, leases: leases}
 	for _, write := range sqlstore.Writes() {
 		s.writes = append(s.writes, preparedWrite{write, write.Many()})
 	}
@@ -95,7 +113,11 @@ func configure(config *pgxpool.Config, opts Options) {
 	params["application_name"] = "fairlead"
 	params["statement_timeout"] = millis(statementTimeout)
 	params["lock_timeout"] = millis(lockTimeout)
-	params["idle_in_transaction_session_timeout"] = millis(idleTransactionTimeout)
+	idle := idleTransactionTimeout
+	if opts.Lease > 0 {
+		idle = min(idle, max(opts.Lease, idleTransactionMin))
+	}
+	params["idle_in_transaction_session_timeout"] = millis(idle)
 	if opts.Schema != "" {
 		params["search_path"] = pgx.Identifier{opts.Schema}.Sanitize()
 	}
@@ -213,5 +235,6 @@ func (s *Store) Ping(ctx context.Context) error {
 // Close implements store.Store.
 func (s *Store) Close() error {
 	s.pool.Close()
+	s.leases.Close()
 	return nil
 }
