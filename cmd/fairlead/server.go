@@ -159,7 +159,11 @@ func (s *server) openFolder(ctx context.Context) error {
 
 func openStore(ctx context.Context, o cli.ServeOptions) (store.Store, error) {
 	if o.Store != "" {
-		return postgres.Open(ctx, o.Store, postgres.Options{})
+		opts := postgres.Options{}
+		if o.Shared != "" {
+			opts.Lease = o.MemberTTL
+		}
+		return postgres.Open(ctx, o.Store, opts)
 	}
 	return sqlite.Open(ctx, o.Data, sqlite.Options{})
 }
