@@ -61,6 +61,7 @@ type Plan struct {
 	port Port
 	mode Mode
 	k    int
+	tell func(op string)
 
 	mu     sync.Mutex
 	mended bool
@@ -69,7 +70,13 @@ type Plan struct {
 }
 
 // NewPlan strikes the k-th call of the port, from 1, that can fail in the mode's way.
-func NewPlan(port Port, mode Mode, k int) *Plan { return &Plan{port: port, mode: mode, k: k} }
+func NewPlan(port Port, mode Mode, k int) *Plan {
+	return &Plan{port: port, mode: mode, k: k, tell: func(string) {}}
+}
+
+// Tell has f told of every call that is struck, before it fails: where the plan is carried out
+// in another process, that is how its parent learns of it. Call it before the plan is used.
+func (p *Plan) Tell(f func(op string)) { p.tell = f }
 
 // Mend ends all faults.
 func (p *Plan) Mend() {
@@ -108,6 +115,7 @@ func (p *Plan) strikes(port Port, c Call) bool {
 	p.count++
 	if p.count == p.k || p.mode.Lasting && p.count > p.k {
 		p.struck = append(p.struck, c.Op)
+		p.tell(c.Op)
 		return true
 	}
 	return false

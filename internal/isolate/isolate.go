@@ -37,6 +37,9 @@ const Marker = "FAIRLEAD_ATTEMPT"
 var (
 	// ErrProgramNotFound: the command's program does not exist inside the sandbox.
 	ErrProgramNotFound = errors.New("program not found")
+	// ErrUnstartable: the command can't be started as it was asked for: its folder is not
+	// there, its arguments or variables are too long. The sandbox is not to blame.
+	ErrUnstartable = errors.New("the command can't be started like this")
 	// ErrGone: the sandbox has ended, by KillAll or by a violent death.
 	ErrGone = errors.New("sandbox is gone")
 	// ErrUnavailable: the driver can't work on this machine; the text says what to do.
@@ -111,7 +114,8 @@ type Sandbox interface {
 	// what is in them through os.Root and follows no link.
 	Inside() Paths
 	Outside() Paths
-	// Start runs a command. The error wraps ErrProgramNotFound or ErrGone where it applies.
+	// Start runs a command. The error wraps ErrProgramNotFound, ErrUnstartable or ErrGone where
+	// it applies; any other is a fault of the sandbox.
 	Start(ctx context.Context, c Command) (Running, error)
 	// Gone is closed when the sandbox has ended.
 	Gone() <-chan struct{}

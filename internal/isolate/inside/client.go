@@ -182,6 +182,9 @@ func (c *Client) Start(ctx context.Context, cmd isolate.Command) (isolate.Runnin
 		if r.Absent {
 			return nil, fmt.Errorf("start command: %w: %s", isolate.ErrProgramNotFound, r.Message)
 		}
+		if r.Asked {
+			return nil, fmt.Errorf("start command: %w: %s", isolate.ErrUnstartable, r.Message)
+		}
 		return nil, fmt.Errorf("start command: %s", r.Message)
 	}
 	return run, nil

@@ -139,10 +139,23 @@ func (s *server) start(req request, files []*os.File) {
 	}, func(pid int) { s.reply(reply{Event: evStarted, ID: req.ID, Pid: pid}) })
 	if err != nil {
 		s.reply(reply{
-			Event: evRefused, ID: req.ID, Pid: pid,
+			Event: evRefused, ID: req.ID, Pid: pid, Asked: asked(err),
 			Message: fmt.Sprintf("start %s in %s: %v", req.Args[0], req.Dir, err),
 		})
 	}
+}
+
+// asked reports whether a start failed for what was asked for, and not for want of processes
+// or memory.
+func asked(err error) bool {
+	for _, cause := range []error{
+		syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.E2BIG, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.ENOEXEC,
+	} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // takeName puts the name where whoever cleans up looks for it. Nothing of a job runs yet.

@@ -69,6 +69,7 @@ type reply struct {
 	Signal  int    `json:"signal,omitempty"`
 	Message string `json:"message,omitempty"`
 	Absent  bool   `json:"absent,omitempty"` // the program was not found
+	Asked   bool   `json:"asked,omitempty"`  // what was asked for can't be started
 }
 
 // pair makes the two ends of the socket.

@@ -253,7 +253,7 @@ func (s *suite) missing(t *testing.T) {
 		Args: []string{"sh"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/no/such/folder", Stdout: os.Stdout,
 		Stderr: os.Stderr,
 	})
-	if err == nil || errors.Is(err, isolate.ErrProgramNotFound) {
+	if !errors.Is(err, isolate.ErrUnstartable) || errors.Is(err, isolate.ErrProgramNotFound) {
 		t.Errorf("starting in a missing folder: %v", err)
 	}
 }

@@ -196,8 +196,10 @@ func (j *job) execute(ctx context.Context, r *running, command isolate.Command, 
 		return failed(domain.FailureInvalid, "the shell %q is not installed on this runner: %v", command.Args[0], err)
 	case errors.Is(err, isolate.ErrGone):
 		return failed(domain.FailurePlatform, "the sandbox ended before the step could start")
-	case err != nil:
+	case errors.Is(err, isolate.ErrUnstartable):
 		return failed(domain.FailureUserCode, "%v", err)
+	case err != nil: // the machine is to blame: another one may do better
+		return failed(domain.FailurePlatform, "%v", err)
 	}
 	exit, why, err := j.wait(ctx, r, run)
 	p.drained()
@@ -206,8 +208,10 @@ func (j *job) execute(ctx context.Context, r *running, command isolate.Command, 
 	switch {
 	case j.killed != nil:
 		return ending{outcome: outcomeFailure, class: j.killed.Class, code: exit.Code, message: j.killed.Message}
-	case err != nil:
+	case errors.Is(err, isolate.ErrGone):
 		return failed(domain.FailurePlatform, "the sandbox ended while the step ran")
+	case err != nil:
+		return failed(domain.FailurePlatform, "the sandbox lost sight of the step: %v", err)
 	case why == whyTimeout:
 		return ending{
 			outcome: outcomeTimedOut, class: domain.FailureTimeout, code: exit.Code,
