@@ -107,7 +107,9 @@ func (m *Member) Idle() bool { return len(m.busy) == 0 }
 func (m *Member) WakeAt() time.Duration {
 	switch {
 	case m.yielded && m.renewing:
-		return m.next + m.ttl // nothing to do but wait for the answer
+		// There is nothing to do but wait for the answer, and it may come later than anybody
+		// hopes: a time that passes meanwhile would make the driver spin.
+		return m.next + time.Hour
 	case m.yielded:
 		return m.next
 	case m.renewing:

@@ -350,10 +350,8 @@ func (b *book) restless() string {
 		}
 		for _, wait := range run.Waits(s) {
 			switch wait.Reason.Code {
-			case run.ReasonUncertainHeld:
-				continue
-			case run.ReasonNeedsUnfinished:
-				if b.behindHeld(s, wait.Job) {
+			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished:
+				if b.mayRest(s, wait.Job) {
 					continue
 				}
 			}
@@ -363,14 +361,20 @@ func (b *book) restless() string {
 	return ""
 }
 
-// behindHeld says whether a job waits, directly or not, for one that a person must settle.
-func (b *book) behindHeld(s *run.State, j int) bool {
-	for _, need := range s.Skeleton(j).Needs {
-		if a := s.Jobs[need].Current(); a != nil && a.Held {
-			return true
-		}
-		if s.Jobs[need].State == run.StateWaiting && b.behindHeld(s, need) {
-			return true
+// mayRest says whether a job waits rightly although the world is at rest: for a person, for
+// a runner that its tenant does not have, or for a job that does.
+func (b *book) mayRest(s *run.State, j int) bool {
+	job := s.Jobs[j]
+	switch job.State {
+	case run.StateReady:
+		return s.Request.Tenant != b.world.tenants[0]
+	case run.StateActive:
+		return job.Current().Held
+	case run.StateWaiting:
+		for _, need := range s.Skeleton(j).Needs {
+			if s.Jobs[need].State != run.StateConcluded && b.mayRest(s, need) {
+				return true
+			}
 		}
 	}
 	return false

@@ -33,7 +33,7 @@ type op struct {
 
 // travel carries an operation to the store and its answer back. apply happens there, at one
 // moment, whatever becomes of the caller meanwhile.
-func (d *disk) travel(o op, apply func() error) error {
+func (d *disk) travel(ctx context.Context, o op, apply func() error) error {
 	w := d.world()
 	if w.settingUp || d.process.sched.current == nil {
 		return apply()
@@ -62,14 +62,16 @@ func (d *disk) travel(o op, apply func() error) error {
 		err = apply()
 		w.sched.after(back, d.process, func() { close(done) })
 	})
-	d.process.Wait(context.Background(), host.For{News: done, Limit: host.Forever})
+	if d.process.Wait(ctx, host.For{News: done, Limit: host.Forever}) == host.Ended {
+		return fmt.Errorf("%s: %w", o.name, context.Cause(ctx)) // whatever becomes of it
+	}
 	return err
 }
 
 // ask is travel for an operation that answers something.
-func ask[T any](d *disk, o op, apply func() (T, error)) (T, error) {
+func ask[T any](ctx context.Context, d *disk, o op, apply func() (T, error)) (T, error) {
 	var out T
-	err := d.travel(o, func() (err error) {
+	err := d.travel(ctx, o, func() (err error) {
 		out, err = apply()
 		return err
 	})
@@ -110,7 +112,7 @@ func (d *disk) Append(ctx context.Context, b store.Batch) error {
 	if w.sched.now < w.storeFullUntil {
 		return fmt.Errorf("append partition %s: %w", b.Partition, store.ErrFull)
 	}
-	err := d.travel(op{"append", true}, commit)
+	err := d.travel(ctx, op{"append", true}, commit)
 	if err == nil && w.chance(appendDiesDone) {
 		d.server.crash(appendDiesDone)
 	}
@@ -134,10 +136,54 @@ func (w *world) commit(d *disk, b store.Batch) error {
 
 // Acquire implements store.Log.
 func (d *disk) Acquire(ctx context.Context, p domain.PartitionID, owner string) (store.Ownership, error) {
-	return ask(d, op{"acquire", true}, func() (store.Ownership, error) {
+	return ask(ctx, d, op{"acquire", true}, func() (store.Ownership, error) {
 		own, err := d.Store.Acquire(context.Background(), p, owner)
 		d.world().acquired(d, own, err)
 		return own, err
+	})
+}
+
+// Renew implements store.Fleet.
+func (d *disk) Renew(ctx context.Context, m store.Member, ttl time.Duration) (store.Picture, error) {
+	return ask(ctx, d, op{"renew", false}, func() (store.Picture, error) { return d.Store.Renew(context.Background(), m, ttl) })
+}
+
+// Leave implements store.Fleet.
+func (d *disk) Leave(ctx context.Context, m store.Member) error {
+	return d.travel(ctx, op{"leave", false}, func() error { return d.Store.Leave(context.Background(), m) })
+}
+
+// Picture implements store.Fleet.
+func (d *disk) Picture(ctx context.Context) (store.Picture, error) {
+	return ask(ctx, d, op{"picture", false}, func() (store.Picture, error) { return d.Store.Picture(context.Background()) })
+}
+
+// Take implements store.Fleet.
+func (d *disk) Take(ctx context.Context, p domain.PartitionID, owner string, epoch uint64) (store.Ownership, error) {
+	own, err := ask(ctx, d, op{"take", true}, func() (store.Ownership, error) {
+		own, err := d.Store.Take(context.Background(), p, owner, epoch)
+		d.world().acquired(d, own, err)
+		return own, err
+	})
+	if err == nil && d.world().chance(takeUnknown) {
+		return own, fmt.Errorf("take partition %s: %w", p, errAway)
+	}
+	return own, err
+}
+
+// Release implements store.Fleet.
+func (d *disk) Release(ctx context.Context, p domain.PartitionID, epoch uint64) error {
+	return d.travel(ctx, op{"release", true}, func() error {
+		err := d.Store.Release(context.Background(), p, epoch)
+		d.world().line(d.server.label(), "released", "p=%s e=%d: %v", p, epoch, err)
+		return err
+	})
+}
+
+// Partitions implements store.Views.
+func (d *disk) Partitions(ctx context.Context) ([]store.Ownership, error) {
+	return ask(ctx, d, op{"partitions", false}, func() ([]store.Ownership, error) {
+		return d.Store.Partitions(context.Background())
 	})
 }
 
@@ -152,19 +198,19 @@ func (w *world) acquired(d *disk, own store.Ownership, err error) {
 // Load implements store.Log.
 func (d *disk) Load(ctx context.Context, tenant domain.TenantID, id domain.StreamID, checkpoint bool, encoding uint32,
 ) (store.History, error) {
-	return ask(d, op{"load", false}, func() (store.History, error) {
+	return ask(ctx, d, op{"load", false}, func() (store.History, error) {
 		return d.Store.Load(context.Background(), tenant, id, checkpoint, encoding)
 	})
 }
 
 // Live implements store.Log.
 func (d *disk) Live(ctx context.Context, p domain.PartitionID) ([]store.Head, error) {
-	return ask(d, op{"live", false}, func() ([]store.Head, error) { return d.Store.Live(context.Background(), p) })
+	return ask(ctx, d, op{"live", false}, func() ([]store.Head, error) { return d.Store.Live(context.Background(), p) })
 }
 
 // Read implements store.Log.
 func (d *disk) Read(ctx context.Context, p domain.PartitionID, after store.Position, limit int) ([]store.Row, error) {
-	return ask(d, op{"read", false}, func() ([]store.Row, error) {
+	return ask(ctx, d, op{"read", false}, func() ([]store.Row, error) {
 		return d.Store.Read(context.Background(), p, after, limit)
 	})
 }
@@ -172,7 +218,7 @@ func (d *disk) Read(ctx context.Context, p domain.PartitionID, after store.Posit
 // BatchAt implements store.Log.
 func (d *disk) BatchAt(ctx context.Context, p domain.PartitionID, at store.Position) (domain.Digest, uint64, error) {
 	var epoch uint64
-	digest, err := ask(d, op{"batch-at", false}, func() (digest domain.Digest, err error) {
+	digest, err := ask(ctx, d, op{"batch-at", false}, func() (digest domain.Digest, err error) {
 		digest, epoch, err = d.Store.BatchAt(context.Background(), p, at)
 		return digest, err
 	})
@@ -181,42 +227,42 @@ func (d *disk) BatchAt(ctx context.Context, p domain.PartitionID, at store.Posit
 
 // Key implements store.Log.
 func (d *disk) Key(ctx context.Context, tenant domain.TenantID, scope, key string) (store.Key, error) {
-	return ask(d, op{"key", false}, func() (store.Key, error) {
+	return ask(ctx, d, op{"key", false}, func() (store.Key, error) {
 		return d.Store.Key(context.Background(), tenant, scope, key)
 	})
 }
 
 // Counter implements store.Log.
 func (d *disk) Counter(ctx context.Context, tenant domain.TenantID, name string) (uint64, error) {
-	return ask(d, op{"counter", false}, func() (uint64, error) {
+	return ask(ctx, d, op{"counter", false}, func() (uint64, error) {
 		return d.Store.Counter(context.Background(), tenant, name)
 	})
 }
 
 // Cursors implements store.Log.
 func (d *disk) Cursors(ctx context.Context, p domain.PartitionID) ([]store.Cursor, error) {
-	return ask(d, op{"cursors", false}, func() ([]store.Cursor, error) {
+	return ask(ctx, d, op{"cursors", false}, func() ([]store.Cursor, error) {
 		return d.Store.Cursors(context.Background(), p)
 	})
 }
 
 // Run implements store.Views.
 func (d *disk) Run(ctx context.Context, tenant domain.TenantID, run domain.RunID) (store.RunRow, error) {
-	return ask(d, op{"run", false}, func() (store.RunRow, error) {
+	return ask(ctx, d, op{"run", false}, func() (store.RunRow, error) {
 		return d.Store.Run(context.Background(), tenant, run)
 	})
 }
 
 // Repository implements store.Views.
 func (d *disk) Repository(ctx context.Context, tenant domain.TenantID, name string) (store.RepositoryRow, error) {
-	return ask(d, op{"repository", false}, func() (store.RepositoryRow, error) {
+	return ask(ctx, d, op{"repository", false}, func() (store.RepositoryRow, error) {
 		return d.Store.Repository(context.Background(), tenant, name)
 	})
 }
 
 // Repositories implements store.Views.
 func (d *disk) Repositories(ctx context.Context, tenant domain.TenantID) ([]store.RepositoryRow, error) {
-	return ask(d, op{"repositories", false}, func() ([]store.RepositoryRow, error) {
+	return ask(ctx, d, op{"repositories", false}, func() ([]store.RepositoryRow, error) {
 		return d.Store.Repositories(context.Background(), tenant)
 	})
 }

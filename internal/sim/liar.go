@@ -54,6 +54,6 @@ func (w *world) lie() {
 	w.line("liar", "says", "%s of %s epoch %d as %s", what, short(id), epoch, m.name)
 	w.book.lies[id] = true
 	w.call(call{from: w.clients[0].process, name: "liar", to: pick(r, w.servers...), what: "lie",
-		handle: func(s *served) (any, error) { return s.dispatcher().Exchange(s.ctx(), req) },
+		handle: func(s *served) (any, error) { return s.exchange(req) },
 		done:   func(any, error) {}}, 10*time.Second)
 }

@@ -23,7 +23,7 @@ type objects struct {
 
 func (o *objects) world() *world { return o.server.world }
 
-func (o *objects) travel(name string, apply func() error) error {
+func (o *objects) travel(ctx context.Context, name string, apply func() error) error {
 	w := o.world()
 	if w.settingUp || o.reading || o.process.sched.current == nil {
 		return apply()
@@ -46,7 +46,9 @@ func (o *objects) travel(name string, apply func() error) error {
 		err = apply()
 		w.sched.after(back, o.process, func() { close(done) })
 	})
-	o.process.Wait(context.Background(), host.For{News: done, Limit: host.Forever})
+	if o.process.Wait(ctx, host.For{News: done, Limit: host.Forever}) == host.Ended {
+		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
+	}
 	return err
 }
 
@@ -62,7 +64,7 @@ func (o *objects) fails(name, key string) error {
 
 // Put implements blob.Store. A stream is read first: it may be made from other objects as
 // it is read.
-func (o *objects) Put(_ context.Context, key string, r io.Reader, size int64) error {
+func (o *objects) Put(ctx context.Context, key string, r io.Reader, size int64) error {
 	w := o.world()
 	o.reading = true
 	content, err := io.ReadAll(r)
@@ -101,7 +103,7 @@ func (o *objects) Put(_ context.Context, key string, r io.Reader, size int64) er
 	if w.sched.now < w.objectsFullUntil {
 		return fmt.Errorf("put object %s: %w", key, blob.ErrFull)
 	}
-	if err := o.travel("put", put); err != nil {
+	if err := o.travel(ctx, "put", put); err != nil {
 		return err
 	}
 	if w.chance(putUnknown) {
@@ -112,12 +114,12 @@ func (o *objects) Put(_ context.Context, key string, r io.Reader, size int64) er
 }
 
 // Open implements blob.Store.
-func (o *objects) Open(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (o *objects) Open(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	if err := o.fails("open", key); err != nil {
 		return nil, err
 	}
 	var r io.ReadCloser
-	err := o.travel("open", func() (err error) {
+	err := o.travel(ctx, "open", func() (err error) {
 		r, err = o.world().objects.Open(context.Background(), key, offset, length)
 		return err
 	})
@@ -125,12 +127,12 @@ func (o *objects) Open(_ context.Context, key string, offset, length int64) (io.
 }
 
 // Size implements blob.Store.
-func (o *objects) Size(_ context.Context, key string) (int64, error) {
+func (o *objects) Size(ctx context.Context, key string) (int64, error) {
 	if err := o.fails("size", key); err != nil {
 		return 0, err
 	}
 	var n int64
-	err := o.travel("size", func() (err error) {
+	err := o.travel(ctx, "size", func() (err error) {
 		n, err = o.world().objects.Size(context.Background(), key)
 		return err
 	})
@@ -138,12 +140,12 @@ func (o *objects) Size(_ context.Context, key string) (int64, error) {
 }
 
 // List implements blob.Store.
-func (o *objects) List(_ context.Context, prefix, after string, limit int) ([]blob.Entry, error) {
+func (o *objects) List(ctx context.Context, prefix, after string, limit int) ([]blob.Entry, error) {
 	if err := o.fails("list", prefix); err != nil {
 		return nil, err
 	}
 	var entries []blob.Entry
-	err := o.travel("list", func() (err error) {
+	err := o.travel(ctx, "list", func() (err error) {
 		entries, err = o.world().objects.List(context.Background(), prefix, after, limit)
 		return err
 	})
@@ -151,11 +153,11 @@ func (o *objects) List(_ context.Context, prefix, after string, limit int) ([]bl
 }
 
 // Delete implements blob.Store.
-func (o *objects) Delete(_ context.Context, key string) error {
+func (o *objects) Delete(ctx context.Context, key string) error {
 	if err := o.fails("delete", key); err != nil {
 		return err
 	}
-	return o.travel("delete", func() error {
+	return o.travel(ctx, "delete", func() error {
 		err := o.world().objects.Delete(context.Background(), key)
 		o.world().line("blob", "-delete", "%s by %s: %v", key, o.server.name, err)
 		return err

@@ -50,10 +50,7 @@ func (b *book) reckonRows() {
 		}
 		row, ok := rows[s.Request.Run]
 		delete(rows, s.Request.Run)
-		state := "concluded"
-		if !s.Concluded() {
-			state = "attention" // the world is at rest: what is open waits for a person
-		}
+		state := listState(s)
 		if !ok || row.Outcome != s.Outcome || row.State != state || row.Round != len(s.Rounds) || row.Desired != s.Desired ||
 			row.Tenant != b.streams[id].tenant || row.Partition != b.streams[id].partition || row.Commit != s.Request.Source.Commit ||
 			row.Number != s.Request.Number {
@@ -74,6 +71,23 @@ func (b *book) reckonRows() {
 			}
 		}
 	}
+}
+
+// listState is the one word that lists have for a run.
+func listState(s *run.State) string {
+	state := "queued"
+	for _, job := range s.Jobs {
+		if a := job.Current(); a != nil && a.Held && !s.Concluded() {
+			return "attention"
+		}
+		if job.State == run.StateActive || job.State == run.StateConcluded && job.Round == len(s.Rounds) {
+			state = "running"
+		}
+	}
+	if s.Concluded() {
+		return "concluded"
+	}
+	return state
 }
 
 // reckonPlans compiles again what was compiled, and finds every object by its digest.

@@ -20,7 +20,6 @@ import (
 type machine struct {
 	world    *world
 	name     string
-	tenant   domain.TenantID
 	capacity int
 	labels   []string
 	skew     time.Duration
@@ -80,7 +79,7 @@ func (m *machine) enrol() {
 		Capacity: uint32(m.capacity), Isolation: "process", Version: "sim", Os: "linux", Arch: "amd64",
 		ResumeDigest: domain.DigestOf([]byte(m.id.resume)).Hex()}
 	w.call(call{from: m.agent, name: m.name, to: m.server(), what: "register",
-		handle: func(s *served) (any, error) { return s.dispatcher().Register(s.ctx(), req) },
+		handle: func(s *served) (any, error) { return s.register(req) },
 		done: func(answer any, err error) {
 			if err != nil {
 				m.at++
@@ -209,7 +208,7 @@ func (m *machine) send(e runner.Send) {
 	w.call(call{from: m.agent, name: m.name, to: m.server(), what: string(e.Conversation),
 		handle: func(s *served) (any, error) {
 			asked, _ := proto.Clone(req).(*runnerv1.ExchangeRequest)
-			resp, err := s.dispatcher().Exchange(s.ctx(), asked)
+			resp, err := s.exchange(asked)
 			if err != nil {
 				return nil, err
 			}

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/fleet"
 	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
@@ -37,7 +39,7 @@ type server struct {
 	disk     *disk
 	engine   *engine.Engine
 	dispatch *dispatch.Dispatcher
-	gateway  *logs.Gateway
+	fleet    *fleet.Driver
 	triggers *trigger.Triggers
 }
 
@@ -56,13 +58,10 @@ func (s *server) start() {
 	s.world.line(s.label(), "+process", "")
 	p := s.process
 	p.Go(func() {
-		for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-			err := s.boot(p)
-			if err == nil {
-				break
-			}
+		if err := s.boot(p); err != nil {
+			// The real program ends here, and whoever started it starts it again.
 			s.world.line(s.label(), "boot-failed", "%v", err)
-			p.sleep(pause)
+			s.crash("boot-failed")
 		}
 		s.ready = true
 		s.world.line(s.label(), "+serves", "")
@@ -94,24 +93,29 @@ func (s *server) boot(p *process) error {
 	log := slog.New(slog.DiscardHandler)
 	clock := engine.NewClockFrom(s.wall, p.Elapsed)
 	now := func() time.Time { t, _ := clock.Now(); return t }
-	gateway, err := logs.Open(ctx, o, logs.Config{Now: now, Host: p})
+	holder := logs.NewHolder(o, logs.Config{Now: now, Host: p})
+	f := &flock{world: w, server: s, process: p}
+	everywhere := append(append([]domain.PartitionID{}, w.partitions...), w.pools...)
+	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
+		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: true, Hold: w.swarm.abandon, Format: codec.Format,
+		Spread: store.SpreadRepository, Forward: f.forward, Moved: f.moved, Fatal: func(error) { s.crash(appendBroken) }})
+	driver, err := fleet.New(fleet.Config{Store: d, Engine: e, TTL: w.swarm.member, Partitions: everywhere, Host: p,
+		Member: store.Member{Name: s.name, Session: s.label(), Address: s.name, Version: "sim", Format: codec.Format},
+		Kick:   f.kick, Log: log})
 	if err != nil {
 		return err
 	}
-	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
-		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: true, Hold: w.swarm.lease,
-		Fatal: func(error) { s.crash(appendBroken) }})
 	contexts := order.Frozen{Blobs: o}
 	t := trigger.New(trigger.Config{Engine: e, Views: d, Blobs: o, Source: src, NewID: func() [16]byte { return w.id(s.wall()) },
 		Now: now, Log: log, Host: p, RunLimits: run.Limits{CancelGraceSeconds: int64(w.swarm.grace / time.Second)}})
 	di := dispatch.New(dispatch.Config{
-		Engine: e, Signer: w, Logs: gateway, Clock: clock, Log: log, Host: p,
+		Engine: e, Signer: w, Logs: holder, Clock: clock, Log: log, Host: p,
 		Mint: func(prefix string) string { return domain.EncodeID(prefix, w.id(s.wall())) },
 		Manifests: &order.Writer{Engine: e, Blobs: o, Contexts: contexts, Now: now,
 			Token: func(_ domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
 				return domain.NewSecret(fmt.Sprintf("token %s %d", a, epoch))
 			},
-			GitPath: func(t domain.TenantID, r domain.RepositoryID) string { return "/git/" + string(r) },
+			GitPath: func(_ domain.TenantID, r domain.RepositoryID) string { return "/git/" + string(r) },
 			Limits:  manifest.Limits{StepLogBytes: 1 << 20, AttemptLogBytes: 1 << 20}},
 		Keys: w.keys, TokenDigest: func(text string) (domain.Digest, bool) { return domain.DigestOf([]byte(text)), text != "" },
 		Locate: func(ctx context.Context, tenant domain.TenantID, id domain.RunID) (domain.PartitionID, error) {
@@ -121,27 +125,32 @@ func (s *server) boot(p *process) error {
 			}
 			return row.Partition, err
 		},
-		Partitions: len(w.partitions) + len(w.pools),
-		Timing:     dispatch.Timing{Poll: w.swarm.poll, Lease: w.swarm.lease, Abandon: w.swarm.abandon}, Grace: w.swarm.grace,
+		Partitions: len(everywhere), Follow: true, Valid: driver.Valid,
+		Timing: dispatch.Timing{Poll: w.swarm.poll, Lease: w.swarm.lease, Abandon: w.swarm.abandon}, Grace: w.swarm.grace,
 	})
-	sealer := reactor.NewSealer(e, gateway, log, now).On(p)
+	sealer := reactor.NewSealer(e, holder, log, now).On(p).Follow()
 	e.Observe(di)
 	e.Observe(sealer)
+	e.Observe(reactor.NewSeat(ctx, reactor.SeatConfig{Partition: poolName.Partition(), Holds: e.Holds, Lead: di.Lead,
+		Logs: holder, Sealer: sealer, Valid: driver.Valid, Host: p, Log: log}))
 	e.Observe(&witness{w, s})
 	e.React(&reactor.Evaluator{Engine: e, Read: e, Contexts: contexts})
 	e.React(t.Reactor())
-	s.disk, s.engine, s.dispatch, s.gateway, s.triggers = d, e, di, gateway, t
 	if err := e.Start(ctx); err != nil {
 		return err
 	}
 	di.Start(ctx)
+	s.disk, s.engine, s.dispatch, s.fleet, s.triggers = d, e, di, driver, t
+	if err := driver.Start(ctx); err != nil {
+		return err
+	}
 	p.Go(func() { s.poll(p, t, d) })
 	return nil
 }
 
 // poll looks at the repositories now and then, as the product's poller does.
 func (s *server) poll(p *process, t *trigger.Triggers, d *disk) {
-	poller := t.NewPoller(trigger.PollerConfig{Random: s.world.stream("poll").Int64N,
+	poller := t.NewPoller(trigger.PollerConfig{Random: s.world.stream("poll").Int64N, Owns: s.engine.Owns,
 		Tenants: func(context.Context) ([]domain.TenantID, error) { return s.world.tenants, nil }})
 	for {
 		p.sleep(between(s.world.stream("poll"), 5*time.Second, 20*time.Second))
@@ -151,6 +160,9 @@ func (s *server) poll(p *process, t *trigger.Triggers, d *disk) {
 				continue
 			}
 			for _, row := range rows {
+				if !s.engine.Owns(row.Partition) {
+					continue
+				}
 				_ = poller.Look(context.Background(), row)
 			}
 		}

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
@@ -12,14 +11,12 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/engine"
 )
 
-// The pools: the first tenant's serves all partitions of runs.
-const (
-	poolName  = domain.PoolID("default")
-	otherPool = domain.PoolID("other")
-)
+// poolName is the one pool: the first tenant's, and it serves all partitions of runs. The
+// second tenant has no runner, so none of its jobs may ever start.
+const poolName = domain.PoolID("default")
 
-// setUp brings the world to where it can go wrong: servers, a pool for each tenant, runners'
-// tokens, and repositories: those of the first tenant lie in three partitions, one of which
+// setUp brings the world to where it can go wrong: servers, a pool, runners' tokens,
+// and repositories: those of the first tenant lie in three partitions, one of which
 // the second tenant shares.
 func (w *world) setUp() {
 	w.settingUp = true
@@ -31,7 +28,7 @@ func (w *world) setUp() {
 	w.until(func() bool { return w.serving() })
 	for i := range w.swarm.runners {
 		w.machines = append(w.machines, &machine{world: w, name: fmt.Sprintf("r%d", i+1), capacity: 1 + w.stream("setup").IntN(3),
-			labels: []string{"linux"}, skew: w.drawSkew(), attempts: map[string]*attempt{}, at: i, tenant: w.tenants[i%3/2], stays: i == 0 || i == 2,
+			labels: []string{"linux"}, skew: w.drawSkew(), attempts: map[string]*attempt{}, at: i, stays: i == 0,
 			id: identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
 	}
 	for i, tenant := range []domain.TenantID{w.tenants[0], w.tenants[0], w.tenants[0], w.tenants[1]} {
@@ -61,9 +58,18 @@ func (w *world) drawSkew() time.Duration {
 	return between(w.stream("skew"), -w.swarm.skew, w.swarm.skew)
 }
 
-// serving says whether every partition has an owner that is up.
+// serving says whether all servers are up and every partition has an owner.
 func (w *world) serving() bool {
-	return slices.ContainsFunc(w.servers, func(s *server) bool { return s.ready })
+	owned := map[domain.PartitionID]bool{}
+	for _, s := range w.servers {
+		if !s.ready {
+			return false
+		}
+		for p := range s.engine.Holds() {
+			owned[p] = true
+		}
+	}
+	return len(owned) == len(w.partitions)+len(w.pools)
 }
 
 // found gives the commands of an administrator.
@@ -82,16 +88,10 @@ func (w *world) found(p *process) {
 			p.sleep(100 * time.Millisecond)
 		}
 	}
-	for i, name := range []domain.PoolID{poolName, otherPool} {
-		submit(name.Partition(), w.tenants[i], name.Stream(), pool.CreatePool{Cause: admin, Tenant: w.tenants[i], Pool: name,
-			Config: pool.Config{Labels: []string{"linux"}, Isolation: []string{"process"}, Tiers: tiers}})
-	}
+	submit(poolName.Partition(), w.tenants[0], poolName.Stream(), pool.CreatePool{Cause: admin, Tenant: w.tenants[0],
+		Pool: poolName, Config: pool.Config{Labels: []string{"linux"}, Isolation: []string{"process"}, Tiers: tiers}})
 	for _, m := range w.machines {
-		name := poolName
-		if m.tenant == w.tenants[1] {
-			name = otherPool
-		}
-		submit(name.Partition(), m.tenant, name.Stream(), pool.IssueRegistrationToken{Cause: admin,
+		submit(poolName.Partition(), w.tenants[0], poolName.Stream(), pool.IssueRegistrationToken{Cause: admin,
 			Token: domain.DigestOf([]byte(m.id.token)), Expires: w.wall().Add(24 * time.Hour)})
 	}
 	for _, r := range w.remotes {

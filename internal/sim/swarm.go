@@ -20,6 +20,7 @@ const (
 	appendBroken   fault = "append-broken"     // the store can't be trusted: the process must end
 	appendDies     fault = "append-dies"       // the server dies before the append leaves
 	appendDiesDone fault = "append-dies-done"  // the server dies after the commit, before the reply
+	takeUnknown    fault = "take-unknown"      // ownership taken, and the reply lost
 	storeReadFails fault = "store-read-fails"  // a lookup fails
 	storeSlow      fault = "store-slow"        // an operation takes seconds
 	storeAway      fault = "store-away"        // nobody reaches the store for a while
@@ -64,6 +65,7 @@ func faultOdds() []struct {
 		{appendFails, odds{0.002, 0.1}}, {appendUnknown, odds{0.002, 0.1}}, {appendLost, odds{0.002, 0.1}},
 		{appendLate, odds{0.002, 0.05}}, {appendFull, odds{0.0005, 0.01}}, {appendBroken, odds{0.0005, 0.01}},
 		{appendDies, odds{0.0005, 0.02}}, {appendDiesDone, odds{0.0005, 0.02}}, {storeReadFails, odds{0.002, 0.1}},
+		{takeUnknown, odds{0.02, 0.3}},
 		{storeSlow, odds{0.001, 0.02}}, {storeAway, odds{0.02, 0.3}}, {putFails, odds{0.005, 0.2}},
 		{putUnknown, odds{0.005, 0.2}}, {putLate, odds{0.005, 0.1}}, {putFull, odds{0.001, 0.02}},
 		{putDies, odds{0.001, 0.03}}, {objectFails, odds{0.002, 0.1}}, {objectSlow, odds{0.001, 0.03}},
@@ -128,7 +130,7 @@ func draw(seed uint64, trim Trim) swarm {
 			s.odds[f.fault] = p
 		}
 	}
-	s.servers, s.partitions = 1, pick(r, 3, 3, 4)
+	s.servers, s.partitions = pick(r, 3, 3, 4, 5), pick(r, 3, 3, 4)
 	s.runners, s.clients = 3+r.IntN(4), 2+r.IntN(3)
 	s.runs = 4 + r.IntN(9)
 	s.phase = between(r, time.Minute, 5*time.Minute)

@@ -1,15 +1,19 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // trouble plans everything that goes wrong by itself, without an operation that it strikes.
 func (w *world) trouble() {
 	w.nowAndThen(serverDies, func() { w.anyServer().crash(serverDies) })
 	w.nowAndThen(serverStops, func() { w.stopServer() })
+	w.nowAndThen(serverDrains, func() { w.drain() })
 	w.nowAndThen(clockJumps, func() { w.jump() })
 	w.nowAndThen(storeAway, func() {
 		for _, s := range w.servers {
@@ -181,4 +185,23 @@ func (w *world) untold() string {
 		}
 	}
 	return ""
+}
+
+// drain asks a server to end: it gives its partitions away, and goes.
+func (w *world) drain() {
+	s := w.anyServer()
+	p := s.process
+	if p == nil || p.frozen || !s.ready {
+		return
+	}
+	w.line(s.label(), "!"+string(serverDrains), "")
+	driver := s.fleet
+	p.Go(func() {
+		ctx, cancel := host.Within(context.Background(), p, 20*time.Second)
+		defer cancel()
+		err := driver.Drain(ctx)
+		w.line(s.label(), "drained", "%v", err)
+		driver.Close()
+		s.crash(serverDrains)
+	})
 }

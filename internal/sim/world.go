@@ -163,7 +163,8 @@ func newWorld(seed uint64, o Options) *world {
 	for i := range w.swarm.partitions {
 		w.partitions = append(w.partitions, domain.PartitionID(fmt.Sprintf("p%d", i)))
 	}
-	w.pools = []domain.PartitionID{poolName.Partition(), otherPool.Partition()}
+	w.pools = []domain.PartitionID{poolName.Partition()}
+	w.store.SetClock(w.wall)
 	return w
 }
 
