@@ -282,8 +282,8 @@ func (o *owner) appended(err error) []any {
 		return o.committed(b)
 	case errors.Is(err, store.ErrFull):
 		o.flying = nil
-		return o.refuse(b, domain.Reject(domain.CodeStorageFull,
-			"The server's storage is full, so nothing was changed; free space and try again."))
+		return append(o.room(false), o.refuse(b, domain.Reject(domain.CodeStorageFull,
+			"The server's storage is full, so nothing was changed; free space and try again."))...)
 	case errors.Is(err, store.ErrFenced):
 		o.flying = nil
 		lost := domain.Reject(domain.CodeNotOwner, "Another server owns this partition now; try again.")
@@ -338,8 +338,19 @@ func (o *owner) deposed(b *batch, in inReacquired) (effects []any) {
 	return append(effects, o.refuse(b, why)...)
 }
 
+// room tells operators when storage becomes full and when that is over. Whoever sent what was
+// refused tries again and may say nothing.
+func (o *owner) room(there bool) []any {
+	if o.full == !there {
+		return nil
+	}
+	o.full = !there
+	return []any{effRoom{there}}
+}
+
 // committed answers everybody in the batch; only now does it count as having happened.
 func (o *owner) committed(b *batch) (effects []any) {
+	effects = o.room(true)
 	o.flying = nil
 	o.position += store.Position(len(b.store.Rows))
 	o.digest = b.store.Digest

@@ -261,6 +261,13 @@ func (d *driver) show(eff any) {
 	case effProblem:
 		d.engine.cfg.Log.Error("stream quarantined", "partition", d.owner.partition,
 			"stream", eff.stream, "problem", eff.text)
+	case effRoom:
+		if eff.there {
+			d.engine.cfg.Log.Info("storage has room again", "partition", d.owner.partition)
+		} else {
+			d.engine.cfg.Log.Error("storage is full: nothing can be recorded, and all of it is refused",
+				"partition", d.owner.partition)
+		}
 	case effFatal:
 		d.engine.cfg.Fatal(fmt.Errorf("append to partition %s: %w", d.owner.partition, eff.err))
 	case effLeft:

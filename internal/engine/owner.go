@@ -114,7 +114,8 @@ type (
 		text   string
 	}
 	effFatal struct{ err error }
-	effReady struct{} // every stream that was live at take-over is loaded
+	effRoom  struct{ there bool } // storage became full, or has room again
+	effReady struct{}             // every stream that was live at take-over is loaded
 	effLost  struct{}
 	effLeft  struct{} // nothing is under way any more, and nothing will be
 )
@@ -152,6 +153,7 @@ type owner struct {
 	lagging  bool                      // cursors are due: they may make a batch of their own
 	flying   *batch
 	initial  map[streamKey]bool // live at take-over, not loaded yet
+	full     bool               // the last append found no space
 	stopped  *domain.Rejection
 	leaving  *domain.Rejection
 	left     bool
