@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -291,7 +290,7 @@ func (b *Book) acts(marks []Mark) {
 	defer b.mu.Unlock()
 	for _, m := range marks {
 		b.leases = append(b.leases, porcupine.Operation{Input: leaseCall{string(m.Job), "act"},
-			Call: m.At.UnixNano(), Return: m.Seen.UnixNano(), Output: leaseAnswer{attempt: m.number()}})
+			Call: int64(m.At), Return: int64(m.Seen), Output: leaseAnswer{attempt: m.number()}})
 	}
 }
 
@@ -306,6 +305,6 @@ func (b *Book) check() (broken []string) {
 	return append(broken, linearizable("lease ownership", leaseModel, leases)...)
 }
 
-// span measures a call: the first value is its begin; the second is filled in by the
-// caller when an answer came.
-func span(begin time.Time) [2]int64 { return [2]int64{begin.UnixNano(), never} }
+// span measures a call: it begins now; the second value is filled in by the caller when an
+// answer came.
+func span() [2]int64 { return [2]int64{int64(now()), never} }

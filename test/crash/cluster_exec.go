@@ -35,6 +35,10 @@ func newCluster(ctx context.Context, dir, listen, networks string) (*cluster, er
 	if err != nil {
 		return nil, err
 	}
+	// Links to some of the programs may lie elsewhere; all of them are where they point.
+	if program, err := filepath.EvalSymlinks(filepath.Join(bin, "initdb")); err == nil {
+		bin = filepath.Dir(program)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make cluster: %w", err)
 	}

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 func build(m *testing.M) int {
+	if programs = os.Getenv(guestVariable); programs != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "fairlead-crash-bin-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
@@ -76,15 +79,20 @@ func besiege(t *testing.T, store Store, servers int) {
 	}
 }
 
-// siege holds one and gives its journal entry. A siege that could not be held at all
-// fails the test at once.
-func siege(t *testing.T, o Options) Entry {
-	ctx, begun := t.Context(), time.Now()
-	o.Say = func(format string, args ...any) {
+// say prints what happens for whoever reads along.
+func say(begun time.Time) func(string, ...any) {
+	return func(format string, args ...any) {
 		if testing.Verbose() {
 			fmt.Printf("%8s  %s\n", time.Since(begun).Round(10*time.Millisecond), fmt.Sprintf(format, args...))
 		}
 	}
+}
+
+// siege holds one and gives its journal entry. A siege that could not be held at all
+// fails the test at once.
+func siege(t *testing.T, o Options) Entry {
+	ctx, begun := t.Context(), time.Now()
+	o.Say = say(begun)
 	s, err := NewSiege(ctx, o)
 	if s != nil {
 		defer func() { s.Close(*flagKeep || t.Failed() || len(s.Book.Findings()) > 0) }()

@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -36,10 +37,11 @@ func (s *Siege) episode(ctx context.Context, e Episode) error {
 		if f.Act == Kill && sum(s.hits[Kill]) >= s.Kills {
 			continue
 		}
+		under := s.underWay()
 		do, hit := s.inflict(f)
 		if hit {
 			s.hits[f.Act][f.Target]++
-			s.Say("%s (%d kills)", f, sum(s.hits[Kill]))
+			s.Say("%s (%d kills, attempts on the machines: %v)", f, sum(s.hits[Kill]), under)
 		}
 		undos = append(undos, undo{f.Length, do})
 	}
@@ -58,6 +60,15 @@ func (s *Siege) episode(ctx context.Context, e Episode) error {
 		undos = append(undos[:next], undos[next+1:]...)
 	}
 	return first
+}
+
+// underWay counts the attempts on each machine, for whoever reads along.
+func (s *Siege) underWay() (out []int) {
+	for _, r := range s.runners {
+		attempts, _ := filepath.Glob(filepath.Join(r.data, "attempts", "*"))
+		out = append(out, len(attempts))
+	}
+	return out
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -133,10 +144,10 @@ func (s *Siege) stop(f Fault) (undo func() error, hit bool) {
 	case OfMachine:
 		r := s.runners[f.Index]
 		r.freezeMachine(syscall.SIGSTOP)
-		from := time.Now()
+		from := now()
 		return func() error {
 			s.mu.Lock()
-			s.sleeps = append(s.sleeps, frozen{runner: r.name, from: from, to: time.Now()})
+			s.sleeps = append(s.sleeps, frozen{runner: r.name, from: from, to: now()})
 			s.mu.Unlock()
 			r.freezeMachine(syscall.SIGCONT)
 			return nil

@@ -23,7 +23,8 @@ import (
 // Limits of the load: enough that something is under way wherever the next fault hits, and
 // little enough that two cores come to an end.
 const (
-	openMax    = 9                // runs that are not concluded
+	openMost   = 14               // runs that are not concluded
+	openFew    = 4                // the same in a guest, which has one slow processor
 	callTime   = 8 * time.Second  // of one try
 	followTime = 45 * time.Second // of one follower
 	creators   = 3
@@ -67,20 +68,41 @@ func (s *Siege) Load(ctx context.Context) (stop func()) {
 	}
 }
 
+func (l *load) openMax() int {
+	if os.Getenv(guestVariable) != "" {
+		return openFew
+	}
+	return openMost
+}
+
 func (l *load) draw(n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.random.IntN(n)
 }
 
-// caller makes a client for one try: without patience, so that every try is one operation
-// of a history.
+// callersEach is how many clients speak with each server: several, so that they hold
+// connections and acknowledgements of their own.
+const callersEach = 5
+
+// caller gives one of the clients of a server. They have no patience, so that every try is
+// one operation of a history.
 func (s *Siege) caller(server int) *client.Client {
-	c, err := s.client(server, client.Options{Patience: -1})
-	if err != nil {
-		panic(err) // the address is ours
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.callers == nil {
+		s.callers = make([][]*client.Client, len(s.servers))
 	}
-	return c
+	if len(s.callers[server]) < callersEach {
+		c, err := s.client(server, client.Options{Patience: -1})
+		if err != nil {
+			panic(err) // the address is ours
+		}
+		s.callers[server] = append(s.callers[server], c)
+		return c
+	}
+	s.turn++
+	return s.callers[server][s.turn%callersEach]
 }
 
 // create asks for runs, each with a key of its own, until it is told of one; some keys are
@@ -88,7 +110,7 @@ func (s *Siege) caller(server int) *client.Client {
 func (l *load) create() {
 	for l.ctx.Err() == nil {
 		l.mu.Lock()
-		busy := len(l.open)+l.begun >= openMax
+		busy := len(l.open)+l.begun >= l.openMax()
 		if !busy {
 			l.begun++
 		}
@@ -147,10 +169,10 @@ func (l *load) ask(o *order, body int) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), callTime)
 	defer cancel()
 	server := l.draw(l.Servers)
-	call, at := createCall{o.key, body}, span(time.Now())
+	call, at := createCall{o.key, body}, span()
 	answer, run := l.order1(ctx, server, o, body)
 	if answer.kind != silent {
-		at[1] = time.Now().UnixNano()
+		at[1] = int64(now())
 	}
 	l.Book.createdRun(o, call, answer, at)
 	if run != nil {
@@ -234,13 +256,13 @@ func (l *load) some() string {
 func (s *Siege) look(ctx context.Context, server int, id string) (*fairleadv1.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	at := span(time.Now())
+	at := span()
 	answer, err := s.caller(server).Runs.GetRun(ctx, &fairleadv1.GetRunRequest{Run: id})
 	if err != nil {
 		_, _ = s.meaning(err)
 		return nil, err
 	}
-	at[1] = time.Now().UnixNano()
+	at[1] = int64(now())
 	s.Book.token(answer.GetToken())
 	s.Book.saw(answer.GetRun(), at)
 	return answer.GetRun(), nil
@@ -298,7 +320,7 @@ func (l *load) request(id, verb, job string) {
 	for l.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), callTime)
 		ctx = client.WithKey(ctx, verb+"-"+id)
-		call, at := runCall{id, verb}, span(time.Now())
+		call, at := runCall{id, verb}, span()
 		c := l.caller(l.draw(l.Servers))
 		var run *fairleadv1.Run
 		var token string
@@ -318,7 +340,7 @@ func (l *load) request(id, verb, job string) {
 			answer.kind, answer.code = l.meaning(err)
 		}
 		if answer.kind != silent {
-			at[1] = time.Now().UnixNano()
+			at[1] = int64(now())
 		}
 		l.Book.asked(call, answer, at)
 		if err == nil {
@@ -335,6 +357,15 @@ func (l *load) request(id, verb, job string) {
 
 // follow follows logs as they are written, through whatever happens.
 func (l *load) follow() {
+	var followers []*client.Client // patient ones: they come back when the stream was cut
+	for server := range l.servers {
+		c, err := l.client(server, client.Options{})
+		if err != nil {
+			l.Book.finding("%v", err)
+			return
+		}
+		followers = append(followers, c)
+	}
 	for l.ctx.Err() == nil {
 		attempt := l.attemptToFollow()
 		if attempt == "" {
@@ -342,13 +373,10 @@ func (l *load) follow() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, followTime)
-		c, err := l.client(l.draw(l.Servers), client.Options{})
-		if err == nil {
-			_, err = c.FollowLog(ctx, &fairleadv1.FollowLogRequest{Attempt: attempt}, func(content []byte, offset int64) error {
-				l.Book.logged(attempt, content, offset)
-				return nil
-			})
-		}
+		_, err := followers[l.draw(l.Servers)].FollowLog(ctx, &fairleadv1.FollowLogRequest{Attempt: attempt}, func(content []byte, offset int64) error {
+			l.Book.logged(attempt, content, offset)
+			return nil
+		})
 		if answer := client.Refusal(err); answer != nil {
 			l.Book.code(answer.GetCode(), answer.GetMessage())
 		}

@@ -59,10 +59,9 @@ func describe(part []porcupine.Operation) (text string) {
 		}
 		returned := "never"
 		if op.Return != never {
-			returned = time.UnixMicro(op.Return / 1000).Format("15:04:05.000000")
+			returned = instant(op.Return).String()
 		}
-		text += fmt.Sprintf("\t%s to %s: %+v: %+v\n", time.UnixMicro(op.Call/1000).Format("15:04:05.000000"), returned,
-			op.Input, op.Output)
+		text += fmt.Sprintf("\t%s to %s: %+v: %+v\n", instant(op.Call), returned, op.Input, op.Output)
 	}
 	return text
 }

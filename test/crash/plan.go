@@ -129,7 +129,7 @@ func (y Yard) kill(random *rand.Rand, database bool) Fault {
 		f.Target, f.Index = OfBackend, 0
 	}
 	f.Length = between(random, 20*time.Millisecond, 1500*time.Millisecond)
-	if random.IntN(5) == 0 { // long enough for leases to run out
+	if random.IntN(3) == 0 { // long enough for leases to run out
 		f.Length = between(random, y.Lease, 3*y.Lease)
 	}
 	return f

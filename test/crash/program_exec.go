@@ -155,7 +155,7 @@ func (p *program) end(sig syscall.Signal, patience time.Duration) bool {
 	p.wanted = false
 	if cmd != nil {
 		_ = cmd.Process.Signal(sig)
-		if sig != syscall.SIGSTOP {
+		if sig != syscall.SIGKILL {
 			_ = cmd.Process.Signal(syscall.SIGCONT) // one that is stopped could not end otherwise
 		}
 	}

@@ -39,6 +39,10 @@ type Options struct {
 	Kills    int // that must hit something
 	Seed     uint64
 	Say      func(format string, args ...any)
+
+	ServerDisk   string // size of a file system of the servers' own, as tmpfs takes it; "": none
+	DatabaseDisk string // the same for PostgreSQL
+	Apart        bool   // the first server lives in a network namespace of its own
 }
 
 // Siege is a server or several, runners, a database, clients and an observer.
@@ -49,6 +53,7 @@ type Siege struct {
 	env    []string
 
 	database *cluster
+	space    *space // of the first server, when it lives apart
 	servers  []*server
 	runners  []*runner
 	world    *world
@@ -59,18 +64,22 @@ type Siege struct {
 	hits   map[Act]map[Target]int
 	random *rand.Rand // of the load, the schedule has its own
 
-	mu     sync.Mutex
-	sleeps []frozen
+	mounts   []string
+	released []func() // what else Close takes away
+
+	mu      sync.Mutex
+	sleeps  []frozen
+	callers [][]*client.Client // by server
+	turn    int
 }
 
 // server is one server process with what stands in front of it and behind it.
 type server struct {
 	*program
-	port      int
-	clients   *proxy
-	toStore   *proxy // nil on SQLite
-	data      string
-	exitFatal bool // it is meant to end by itself now
+	port    int
+	clients *proxy
+	toStore *proxy // nil on SQLite
+	data    string
 }
 
 // runner is one machine that executes jobs.
@@ -91,7 +100,12 @@ func freePort() (int, error) {
 
 // NewSiege sets everything up and waits until work is taken. Close it in any case.
 func NewSiege(ctx context.Context, o Options) (*Siege, error) {
-	folder, err := os.MkdirTemp("/tmp", "fairlead-crash-")
+	// The path is short, because that of a Unix socket has at most 107 bytes.
+	base := "/tmp"
+	if os.Getenv(guestVariable) != "" {
+		base = os.TempDir()
+	}
+	folder, err := os.MkdirTemp(base, "fairlead-crash-")
 	if err != nil {
 		return nil, fmt.Errorf("lay siege: %w", err)
 	}
@@ -125,12 +139,25 @@ func (s *Siege) setUp(ctx context.Context) error {
 		return err
 	}
 	if s.Store == PostgreSQL {
-		var err error
-		if s.database, err = newCluster(ctx, filepath.Join(s.folder, "pg"), "127.0.0.1", ""); err != nil {
+		// Everybody may enter: PostgreSQL does not run as root.
+		err := os.Chmod(s.folder, 0o711)
+		if err != nil {
 			return err
 		}
-		// The folder is everybody's to enter: PostgreSQL does not run as root.
-		if err := os.Chmod(s.folder, 0o711); err != nil {
+		if s.DatabaseDisk != "" {
+			if err := s.mount(filepath.Join(s.folder, "pg"), s.DatabaseDisk); err != nil {
+				return err
+			}
+		}
+		listen, networks := "127.0.0.1", ""
+		if s.Apart {
+			if s.space, err = newSpace(); err != nil {
+				return err
+			}
+			s.released = append(s.released, s.space.close)
+			listen, networks = listen+","+s.space.near, networkOfSpaces
+		}
+		if s.database, err = newCluster(ctx, filepath.Join(s.folder, "pg"), listen, networks); err != nil {
 			return err
 		}
 		if err := errors.Join(s.database.start(), s.database.await()); err != nil {
@@ -160,13 +187,21 @@ func (s *Siege) addServer(i int) error {
 	}
 	name := "server" + strconv.Itoa(i)
 	v := &server{port: port, data: filepath.Join(s.folder, name)}
-	if v.clients, err = newProxy("127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(port)); err != nil {
+	if s.ServerDisk != "" {
+		if err := s.mount(v.data, s.ServerDisk); err != nil {
+			return err
+		}
+	}
+	if v.clients, err = s.way(i, port); err != nil {
 		return err
 	}
 	s.servers = append(s.servers, v)
 	args := []string{filepath.Join(s.Programs, "fairlead"), "server", "--data", v.data,
 		"--listen", "127.0.0.1:" + strconv.Itoa(port), "--public-url", "http://" + v.clients.address()}
-	if s.database != nil {
+	switch {
+	case s.space != nil && i == 0:
+		args = append(s.space.within(args), "--store", s.database.url(s.space.near+":"+strconv.Itoa(s.database.port)))
+	case s.database != nil:
 		if v.toStore, err = newProxy("127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(s.database.port)); err != nil {
 			return err
 		}
@@ -177,6 +212,19 @@ func (s *Siege) addServer(i int) error {
 		return err
 	}
 	return s.awaitReady(v.program)
+}
+
+// way makes a proxy to a server, wherever that lives.
+func (s *Siege) way(server, port int) (*proxy, error) {
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	if s.space == nil || server > 0 {
+		return newProxy("127.0.0.1:0", address)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for proxy to %s: %w", address, err)
+	}
+	return proxyOn(l, func(ctx context.Context) (net.Conn, error) { return s.space.dial(ctx, address) }), nil
 }
 
 func (s *Siege) awaitReady(p *program) error {
@@ -212,8 +260,8 @@ func (s *Siege) introduce() error {
 }
 
 func (s *Siege) addRunner(ctx context.Context, i int) error {
-	v := s.servers[i%len(s.servers)]
-	link, err := newProxy("127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(v.port))
+	server := i % len(s.servers)
+	link, err := s.way(server, s.servers[server].port)
 	if err != nil {
 		return err
 	}
@@ -256,9 +304,14 @@ func (r *runner) processes() (out []int) {
 	return out
 }
 
-// killMachine ends the runner and everything it started, as pulling the plug does. A
+// killMachine ends the runner and everything it started, as pulling the plug does: all of
+// it stands still before the first one ends, so that nobody there sees another one die. A
 // process that is being born is found by looking again.
 func (r *runner) killMachine() bool {
+	r.freezeMachine(syscall.SIGSTOP)
+	for _, pid := range r.processes() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 	was := r.end(syscall.SIGKILL, endPatience)
 	for range 50 {
 		pids := r.machine()
@@ -305,6 +358,14 @@ func (s *Siege) Close(keep bool) {
 	}
 	for _, pid := range processesWith(s.folder + "/") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, release := range s.released {
+		release()
+	}
+	for _, dir := range s.mounts {
+		if _, err := run("", os.Environ(), "umount", "-l", dir); err != nil {
+			s.Say("%v", err)
+		}
 	}
 	if keep {
 		s.Say("everything of this siege is kept in %s", s.folder)

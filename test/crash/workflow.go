@@ -12,7 +12,10 @@ import (
 // The pause is a read from a pipe that never gives anything, because starting a process
 // twenty times a second for each job would be most of the load.
 const stepScript = `
-say() { printf '%s %s %s %s %s\n' "$1" "$FAIRLEAD_JOB" "$FAIRLEAD_ATTEMPT" "$EPOCHREALTIME" "$RUNNER_NAME" >> "$WORLD"; }
+say() {
+  read -r up _ < /proc/uptime
+  printf '%s %s %s %s %s\n' "$1" "$FAIRLEAD_JOB" "$FAIRLEAD_ATTEMPT" "$up" "$RUNNER_NAME" >> "$WORLD"
+}
 exec {tick}<> <(:)
 say begin
 i=0
@@ -49,7 +52,7 @@ type kindOfJob struct {
 // the outside, jobs that fetch, jobs that fail and are retried, jobs to be cancelled.
 var sorts = []sort{
 	{file: "chain.yml", weight: 4, jobs: []kindOfJob{{key: "first", lines: 12}, {key: "second", needs: "first", lines: 20}}},
-	{file: "outside.yml", weight: 4, jobs: []kindOfJob{{key: "publish", lines: 30, effectful: true}}},
+	{file: "outside.yml", weight: 4, jobs: []kindOfJob{{key: "publish", lines: 70, effectful: true}}},
 	{file: "fetch.yml", weight: 2, jobs: []kindOfJob{{key: "fetch", lines: 8, checkout: true}}},
 	{file: "fails.yml", weight: 2, jobs: []kindOfJob{{key: "shaky", lines: 10, fails: true}}},
 	{file: "long.yml", weight: 3, jobs: []kindOfJob{{key: "long", lines: 160}, {key: "beside", lines: 16}}},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,8 +19,8 @@ type Mark struct {
 	Job     domain.JobID
 	Attempt domain.AttemptID
 	Runner  string
-	At      time.Time // by the job, just before it wrote
-	Seen    time.Time // by the observer, just after
+	At      instant // by the job, just before it wrote; up to uptimeStep too early
+	Seen    instant // by the observer, just after
 }
 
 // number is the attempt's.
@@ -75,18 +74,16 @@ func (w *world) read() error {
 	}
 }
 
-// parseMark reads "verb job attempt seconds.microseconds runner".
+// parseMark reads "verb job attempt seconds.hundredths runner".
 func parseMark(line string) (Mark, bool) {
 	fields := strings.Fields(line)
 	if len(fields) != 5 {
 		return Mark{}, false
 	}
-	seconds, micros, _ := strings.Cut(strings.ReplaceAll(fields[3], ",", "."), ".")
-	whole, err1 := strconv.ParseInt(seconds, 10, 64)
-	part, err2 := strconv.ParseInt(micros, 10, 64)
+	at, err := time.ParseDuration(fields[3] + "s")
 	m := Mark{Verb: fields[0], Job: domain.JobID(fields[1]), Attempt: domain.AttemptID(fields[2]), Runner: fields[4],
-		At: time.Unix(whole, part*1000), Seen: time.Now()}
-	return m, err1 == nil && err2 == nil && m.Attempt.Job() == m.Job
+		At: instant(at), Seen: now()}
+	return m, err == nil && m.Attempt.Job() == m.Job
 }
 
 // all is what was read so far.
@@ -109,7 +106,7 @@ func (w *world) of(attempt domain.AttemptID) (out []Mark) {
 // frozen is a stretch of time in which a whole machine stood still.
 type frozen struct {
 	runner   string
-	from, to time.Time
+	from, to instant
 }
 
 // wakeMost is how long after waking a machine may need to notice that its attempts are
@@ -121,7 +118,7 @@ const wakeMost = 5 * time.Second
 // outlasted its leases.
 func woken(m Mark, sleeps []frozen, lease time.Duration) bool {
 	return slices.ContainsFunc(sleeps, func(f frozen) bool {
-		return f.runner == m.Runner && f.to.Sub(f.from) > lease && !m.Seen.Before(f.to) && m.At.Before(f.to.Add(wakeMost))
+		return f.runner == m.Runner && time.Duration(f.to-f.from) > lease && m.Seen >= f.to && m.At < f.to.add(wakeMost)
 	})
 }
 

@@ -38,12 +38,12 @@ func readWorld(t *testing.T, text string) *world {
 }
 
 func TestTheWorldIsReadWhileItIsWritten(t *testing.T) {
-	w := readWorld(t, mark(t, "begin", 1, "1700000000.000001")+mark(t, "act", 1, "1700000000,250000")+"nonsense\n"+
-		mark(t, "end", 1, "1700000001.000000"))
+	w := readWorld(t, mark(t, "begin", 1, "1700000000.01")+mark(t, "act", 1, "1700000000.26")+"nonsense\n"+
+		mark(t, "end", 1, "1700000001.00"))
 	if len(w.marks) != 3 || len(w.bad) != 1 {
 		t.Fatalf("%d marks, bad lines %q", len(w.marks), w.bad)
 	}
-	if m := w.marks[1]; m.Verb != "act" || m.At.Sub(w.marks[0].At) != 249999*time.Microsecond || m.number() != 1 {
+	if m := w.marks[1]; m.Verb != "act" || time.Duration(m.At-w.marks[0].At) != 250*time.Millisecond || m.number() != 1 {
 		t.Errorf("second mark is %+v", m)
 	}
 }
@@ -55,15 +55,16 @@ func TestTwoAttemptsThatActAtOnceAreFound(t *testing.T) {
 	if len(found) != 1 || found[0].mark.Verb != "act" || found[0].mark.number() != 1 {
 		t.Fatalf("found %+v", found)
 	}
-	sleep := frozen{runner: "r1", from: time.Unix(11, 0), to: time.Unix(20, 400_000_000)}
-	found[0].mark.Seen = time.Unix(20, 600_000_000)
+	at := func(seconds float64) instant { return instant(seconds * float64(time.Second)) }
+	sleep := frozen{runner: "r1", from: at(11), to: at(20.4)}
+	found[0].mark.Seen = at(20.6)
 	if !woken(found[0].mark, []frozen{sleep}, leaseTTL) {
 		t.Error("a mark in the instant of waking is not seen as one")
 	}
 	for name, other := range map[string]frozen{
-		"too short a sleep": {runner: "r1", from: time.Unix(18, 0), to: sleep.to},
+		"too short a sleep": {runner: "r1", from: at(18), to: sleep.to},
 		"another machine":   {runner: "r2", from: sleep.from, to: sleep.to},
-		"long ago":          {runner: "r1", from: time.Unix(1, 0), to: time.Unix(9, 0)},
+		"long ago":          {runner: "r1", from: at(1), to: at(9)},
 	} {
 		if woken(found[0].mark, []frozen{other}, leaseTTL) {
 			t.Errorf("%s excuses a mark", name)
