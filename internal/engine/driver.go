@@ -379,6 +379,9 @@ func (e *Engine) readStream(ctx context.Context, key streamKey, upTo uint64) (*s
 	var version, saved uint64
 	for _, checkpoint := range []bool{true, false} {
 		h, err := e.cfg.Store.Load(ctx, key.tenant, key.id, checkpoint, kind.Encoding)
+		if errors.Is(err, store.ErrBroken) {
+			err = fmt.Errorf("%w: %w", errUnreadable, err) // the pages that hold it, not the whole store
+		}
 		if err != nil {
 			return nil, fmt.Errorf("load stream %s: %w", key.id, err)
 		}
@@ -386,7 +389,12 @@ func (e *Engine) readStream(ctx context.Context, key streamKey, upTo uint64) (*s
 			continue
 		}
 		h.Rows = slices.DeleteFunc(slices.Clone(h.Rows), func(r store.Row) bool { return r.Version > upTo })
-		if state, version, err = kind.rebuild(h); err == nil {
+		state, version, err = kind.rebuild(h)
+		if err == nil && upTo == latest && version != h.Head.Version {
+			err = fmt.Errorf("read stream %s: its history ends at version %d, its head is at %d: %w",
+				key.id, version, h.Head.Version, errUnreadable)
+		}
+		if err == nil {
 			if h.Checkpoint != nil {
 				saved = h.Checkpoint.Version
 			}
@@ -469,7 +477,7 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	if status.Stopped != nil {
 		return status.Stopped
 	}
-	if token.Position <= verified.Position && token.Epoch <= verified.Epoch {
+	if vouchedBy(token, verified) {
 		return nil
 	}
 	held := status.Position
@@ -493,9 +501,7 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	}
 	if lost == nil {
 		d.mu.Lock()
-		if token.Position > d.verified.Position {
-			d.verified = token
-		}
+		d.verified = vouching(d.verified, token)
 		d.mu.Unlock()
 		return nil
 	}

@@ -143,8 +143,10 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.follow(e.seats[p])
 		}
 		e.done.Go(e.watch)
+		e.done.Go(e.watchLosses)
 		return nil
 	}
+	e.done.Go(e.watchLosses)
 	for _, p := range e.order {
 		s := e.seats[p]
 		err := e.seize(ctx, s, func() (store.Ownership, error) { return e.cfg.Store.Acquire(ctx, p, e.cfg.Owner) })
@@ -296,6 +298,9 @@ func (e *Engine) Read(ctx context.Context, tenant domain.TenantID, id domain.Str
 		return History{}, domain.Reject(domain.CodeNotFound, "There is no such thing.")
 	}
 	h, err := e.cfg.Store.Load(ctx, tenant, id, !events, kind.Encoding)
+	if errors.Is(err, store.ErrBroken) {
+		return History{}, quarantined(fmt.Errorf("load stream %s: %w", id, err))
+	}
 	if err != nil {
 		return History{}, fmt.Errorf("load stream %s: %w", id, err)
 	}
@@ -303,8 +308,16 @@ func (e *Engine) Read(ctx context.Context, tenant domain.TenantID, id domain.Str
 		return History{}, domain.Reject(domain.CodeNotFound, "There is no such thing.")
 	}
 	state, version, err := kind.rebuild(h)
+	if err != nil && h.Checkpoint != nil { // derived, and perhaps the only thing that is broken
+		if h, err = e.cfg.Store.Load(ctx, tenant, id, false, kind.Encoding); err == nil {
+			state, version, err = kind.rebuild(h)
+		}
+	}
+	if errors.Is(err, errUnreadable) {
+		return History{}, quarantined(err)
+	}
 	if err != nil {
-		return History{}, err
+		return History{}, fmt.Errorf("read stream %s: %w", id, err)
 	}
 	out := History{State: state, Version: version}
 	if !events {

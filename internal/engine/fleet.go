@@ -122,8 +122,9 @@ func (e *Engine) compare(ctx context.Context, token domain.Token, held store.Pos
 func historyLost(token domain.Token, held store.Position) *domain.Rejection {
 	return domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
 		"Somebody holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
-			"acknowledged history is missing. The partition is stopped; see the operations guide.",
-		token.Position, token.Partition, held))
+			"acknowledged history is missing. The partition is stopped. To go on without it: "+
+			"fairlead admin accept-loss %s --position %d",
+		token.Position, token.Partition, held, token.Partition, token.Position))
 }
 
 // Own makes this server the owner of a partition that it follows, if the epoch is still
@@ -312,7 +313,7 @@ func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 		return nil
 	}
 	s.mu.Lock()
-	known := token.Position <= s.verified.Position && token.Epoch <= s.verified.Epoch
+	known := vouchedBy(token, s.verified)
 	s.mu.Unlock()
 	if known {
 		return nil
@@ -331,9 +332,7 @@ func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 		return lost
 	}
 	s.mu.Lock()
-	if token.Position > s.verified.Position {
-		s.verified = token
-	}
+	s.verified = vouching(s.verified, token)
 	s.mu.Unlock()
 	return nil
 }

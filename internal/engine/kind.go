@@ -175,8 +175,16 @@ var errUnreadable = errors.New("stored history can't be read")
 
 // rebuild makes a stream's state from its history. A checkpoint that can't be read is
 // ignored by the caller loading without it.
-func (k *Kind) rebuild(h store.History) (any, uint64, error) {
-	state, version := k.New(), uint64(0)
+//
+// A state that can't take an event panics, as it would at its owner; here that is damage.
+func (k *Kind) rebuild(h store.History) (state any, version uint64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			state, version, err = nil, 0, fmt.Errorf("read stream %s after version %d: %v: %w",
+				h.Head.Stream, version, r, errUnreadable)
+		}
+	}()
+	state = k.New()
 	if h.Checkpoint != nil {
 		saved, err := k.DecodeState(h.Checkpoint.State)
 		if err != nil {

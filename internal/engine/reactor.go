@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -114,6 +115,12 @@ func (t *tail) handle(ctx context.Context, row Committed) bool {
 		if ctx.Err() != nil {
 			return false
 		}
+		if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeStreamQuarantined {
+			// Trying again helps nobody, and the rows of other streams wait behind this one.
+			t.driver.engine.cfg.Log.Error("reactor passes over a row of a damaged stream", "reactor", t.reactor.Name(),
+				"stream", row.Stream, "version", row.Version, "position", row.Position, "error", err)
+			break
+		}
 		t.driver.engine.cfg.Log.Warn("reactor will try again", "reactor", t.reactor.Name(),
 			"stream", row.Stream, "version", row.Version, "error", err)
 		if !host.Pause(ctx, t.driver.engine.cfg.Host, wait) {
@@ -143,19 +150,53 @@ func (t *tail) next(ctx context.Context) ([]Committed, error) {
 		return rows, nil
 	}
 	t.mu.Unlock()
-	stored, err := t.driver.engine.cfg.Store.Read(ctx, t.driver.owner.partition, t.at, tailRead)
+	return t.stored(ctx)
+}
+
+// stored reads rows from the store. What can't be read or understood is passed over, with
+// a word: its stream is quarantined, and the rows of all others come behind it.
+func (t *tail) stored(ctx context.Context) ([]Committed, error) {
+	p, log := t.driver.owner.partition, t.driver.engine.cfg.Log
+	stored, err := t.driver.engine.cfg.Store.Read(ctx, p, t.at, tailRead)
+	if errors.Is(err, store.ErrBroken) {
+		// Row by row, to lose no more than what is damaged.
+		if stored, err = t.driver.engine.cfg.Store.Read(ctx, p, t.at, 1); errors.Is(err, store.ErrBroken) {
+			t.at++
+			log.Error("reactor passes over a row that can't be read", "reactor", t.reactor.Name(), "partition", p,
+				"position", t.at, "error", err)
+			return t.next(ctx)
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read log of %s after %d: %w", t.driver.owner.partition, t.at, err)
+		return nil, fmt.Errorf("read log of %s after %d: %w", p, t.at, err)
+	}
+	if len(stored) == 0 {
+		t.at = t.reached() // positions that are gone: there is nothing to wait for
+		return nil, nil
 	}
 	rows := make([]Committed, 0, len(stored))
 	for i := range stored {
-		row, err := t.driver.engine.decode(t.driver.owner.partition, &stored[i])
+		row, err := t.driver.engine.decode(p, &stored[i])
 		if err != nil {
-			return rows, err
+			log.Error("reactor passes over a row that can't be decoded", "reactor", t.reactor.Name(), "partition", p,
+				"stream", stored[i].Stream, "position", stored[i].Position, "error", err)
+			if len(rows) == 0 {
+				t.at = stored[i].Position
+			}
+			continue
 		}
 		rows = append(rows, row)
 	}
+	if len(rows) == 0 {
+		return t.next(ctx)
+	}
 	return rows, nil
+}
+
+func (t *tail) reached() store.Position {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.end
 }
 
 func (e *Engine) decode(p domain.PartitionID, r *store.Row) (Committed, error) {

@@ -92,6 +92,8 @@ func Sealed(ctx context.Context, store blob.Store, tenant domain.TenantID, attem
 type ChunkFound struct {
 	Attempt  domain.AttemptID
 	Sequence uint64
+	// Gap: it stands for every missing chunk before it, which will never come.
+	Gap bool
 }
 
 // SegmentFound is a segment as ExamineSegments found it.
@@ -155,7 +157,7 @@ func examineSegment(ctx context.Context, store blob.Store, e blob.Entry) (Segmen
 		if err != nil {
 			return found, err
 		}
-		found.Chunks = append(found.Chunks, ChunkFound{c.attempts[r.attempt], r.sequence})
+		found.Chunks = append(found.Chunks, ChunkFound{c.attempts[r.attempt], r.sequence, gapMark(r.mark)})
 	}
 	return found, nil
 }

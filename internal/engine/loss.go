@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/host"
+	"github.com/fairlead-ci/fairlead/internal/store"
+)
+
+// vouchedBy reports whether a token that was compared with the store answers for another
+// one. Within an epoch there is one owner and one history. A token of an earlier epoch may
+// be of a history that was lost since, and is looked up.
+func vouchedBy(token, verified domain.Token) bool {
+	return token.Epoch == verified.Epoch && token.Position <= verified.Position
+}
+
+// vouching is the token to keep of two that the store holds.
+func vouching(old, token domain.Token) domain.Token {
+	if token.Epoch > old.Epoch || token.Epoch == old.Epoch && token.Position > old.Position {
+		return token
+	}
+	return old
+}
+
+// quarantined tells people that a stream can't be read, and how to learn more.
+func quarantined(err error) *domain.Rejection {
+	return domain.Reject(domain.CodeStreamQuarantined, fmt.Sprintf(
+		"What is stored of this can't be read: %v. Everything else goes on; fairlead admin verify tells more.", err))
+}
+
+// lossPoll is how often a partition that was stopped asks whether it may go on: a person
+// waits for it.
+const lossPoll = time.Second
+
+// watchLosses lets partitions go on that were stopped for lost history, or fenced by the
+// record of a loss, once somebody has accepted it.
+func (e *Engine) watchLosses() {
+	for host.Pause(e.run, e.cfg.Host, lossPoll) {
+		for _, p := range e.order {
+			d := e.driver(p)
+			if d == nil {
+				continue
+			}
+			status := d.snapshot()
+			if status.Stopped == nil {
+				continue
+			}
+			losses, err := e.cfg.Store.Losses(e.run, p)
+			if err != nil {
+				continue // asked again soon
+			}
+			for i := range losses {
+				if losses[i].Kind == store.LossAccepted && losses[i].Epoch > status.Epoch {
+					e.afterLoss(e.run, e.seats[p], d, &losses[i])
+					break
+				}
+			}
+		}
+	}
+}
+
+// afterLoss ends an owner of before the loss and begins anew with what there is.
+func (e *Engine) afterLoss(ctx context.Context, s *seat, d *driver, loss *store.Loss) {
+	if !s.turn.Take(ctx) {
+		return
+	}
+	same := s.driver.Load() == d
+	if same {
+		e.retire(s, d)
+		s.mu.Lock()
+		s.seen, s.verified = domain.Token{}, domain.Token{}
+		s.mu.Unlock()
+		if e.fleet() {
+			e.follow(s) // whoever drives the fleet takes it again
+		}
+	}
+	s.turn.Leave()
+	if !same {
+		return
+	}
+	e.cfg.Log.Warn("partition goes on after a loss that was accepted", "partition", s.partition,
+		"through", loss.Through, "held", loss.Held, "by", loss.Actor, "note", loss.Note)
+	if e.fleet() {
+		return
+	}
+	err := e.seize(ctx, s, func() (store.Ownership, error) {
+		return e.cfg.Store.Acquire(ctx, s.partition, e.cfg.Owner)
+	})
+	if err != nil && ctx.Err() == nil {
+		e.cfg.Log.Error("partition could not be taken again; start the server anew", "partition", s.partition, "error", err)
+	}
+}
