@@ -31,6 +31,9 @@ const (
 	fleetPartitions = 8
 	// drainWithin bounds giving partitions away at the end; what is left is taken over.
 	drainWithin = 20 * time.Second
+	// joinWithin is how long a starting server bears with a database that does not answer in
+	// time.
+	joinWithin = time.Minute
 	// nameFile keeps the name that was made for this server.
 	nameFile = "member-name"
 )
@@ -310,13 +313,18 @@ func (e seeing) See(ctx context.Context, picture store.Picture) {
 
 // join makes this server a member. From then on it gets partitions.
 func (s *server) join(ctx context.Context) error {
-	if err := s.fleet.driver.Start(ctx); err != nil {
-		if errors.Is(err, store.ErrNameTaken) {
+	for deadline := time.Now().Add(joinWithin); ; {
+		err := s.fleet.driver.Start(ctx)
+		switch {
+		case err == nil:
+			return s.shakeHands(ctx)
+		case errors.Is(err, store.ErrNameTaken):
 			return cli.Misuse(fmt.Errorf("%w: another server of the fleet is called %s; give --name", err, s.name))
+		case errors.Is(err, store.ErrTooOld), ctx.Err() != nil, time.Now().After(deadline):
+			return err
 		}
-		return err
+		s.log.Warn("this server could not join the fleet yet", "error", err)
 	}
-	return s.shakeHands(ctx)
 }
 
 // shakeHands makes sure that peers know this server. Two folders in place of one shared one

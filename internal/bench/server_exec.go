@@ -49,15 +49,20 @@ func environment(data string) []string {
 
 // startServer returns when the server has said that it is ready.
 func startServer(ctx context.Context, o Options, command, folder string) (*server, error) {
-	s := &server{data: filepath.Join(folder, "data"), ended: make(chan error, 1)}
-	args := []string{command, "--data", s.data, "--listen", "127.0.0.1:0", "--log-level", "warn"}
+	args := []string{"--listen", "127.0.0.1:0", "--log-level", "warn"}
 	if o.Store != "" {
 		args = append(args, "--store", o.Store)
 	}
 	if command == "up" && o.Isolation != "" {
 		args = append(args, "--isolation", o.Isolation)
 	}
-	s.cmd = exec.CommandContext(ctx, o.Program, args...)
+	return launch(ctx, o, command, filepath.Join(folder, "data"), args...)
+}
+
+// launch starts a server with a data folder and flags.
+func launch(ctx context.Context, o Options, command, data string, flags ...string) (*server, error) {
+	s := &server{data: data, ended: make(chan error, 1)}
+	s.cmd = exec.CommandContext(ctx, o.Program, append([]string{command, "--data", data}, flags...)...)
 	s.cmd.Env = environment(s.data)
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.WaitDelay = stopPatience
@@ -114,6 +119,15 @@ func (s *server) words() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.TrimSpace(string(s.log))
+}
+
+// kill ends the server as a power cut would, and returns once it is gone.
+func (s *server) kill() error {
+	if err := s.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill server: %w", err)
+	}
+	<-s.ended
+	return nil
 }
 
 func (s *server) pid() int { return s.cmd.Process.Pid }

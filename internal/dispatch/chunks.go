@@ -32,9 +32,9 @@ const closingMax = 9 * time.Minute
 
 // uploadChunks hands the chunks of current leases to the gateway and acknowledges what is
 // durable. A gateway that is away is no refusal: the runner keeps its chunks.
-func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1.Chunk, acks *acks) {
+func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1.Chunk, acks *acks) error {
 	if len(in) == 0 {
-		return
+		return nil
 	}
 	allowed := map[domain.AttemptID]permit{}
 	highest := map[domain.AttemptID]uint64{}
@@ -58,9 +58,13 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 			Checksum: c.GetChecksum(), Mark: c.GetMark(), Dropped: c.GetDroppedBytes()})
 	}
 	if len(chunks) == 0 {
-		return
+		return nil
 	}
 	done, err := d.cfg.Logs.Append(ctx, chunks)
+	if errors.Is(err, logs.ErrNotHeld) {
+		// They open here in a moment, or elsewhere: the runner says all of it again at once.
+		return errNotLeader
+	}
 	if err != nil {
 		d.cfg.Log.Warn("log chunks not taken", "runner", who.Name, "error", err)
 	}
@@ -75,6 +79,7 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 			d.cfg.Log.Warn("log chunks dropped", "attempt", a.Attempt, "error", a.Refused)
 		}
 	}
+	return nil
 }
 
 // stream never lets a number wrap into a valid one; 0 is refused by the gateway.

@@ -74,7 +74,9 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	d.mu.Unlock()
 
 	res := &runnerv1.ExchangeResponse{Timing: d.timing()}
-	d.upload(ctx, who, req, res)
+	if err := d.upload(ctx, who, req, res); err != nil {
+		return nil, err
+	}
 	d.renew(ctx, who, req, res)
 	if polling {
 		d.wait(ctx, who, req, res)
@@ -196,9 +198,11 @@ func (d *Dispatcher) upload(
 	who agent,
 	req *runnerv1.ExchangeRequest,
 	res *runnerv1.ExchangeResponse,
-) {
+) error {
 	acks := newAcks()
-	d.uploadChunks(ctx, who, req.GetChunks(), acks)
+	if err := d.uploadChunks(ctx, who, req.GetChunks(), acks); err != nil {
+		return err
+	}
 	cause := domain.Cause{Actor: domain.Actor{Kind: "runner", ID: string(who.Runner.Runner), Via: "runner_session"}}
 	var asks []ask
 	for _, p := range req.GetProgress() {
@@ -232,6 +236,7 @@ func (d *Dispatcher) upload(
 	}
 	d.submitAll(ctx, who, asks, acks, res)
 	res.Acks = acks.list()
+	return nil
 }
 
 // ask is one command on behalf of a runner, and what its commit acknowledges.

@@ -28,6 +28,9 @@ type Gateway interface {
 // not arrived. After it the log is sealed with a gap: a result is worth more than a line.
 const Patience = 10 * time.Minute
 
+// sealAgain is the pause before a log is tried again that could not be sealed.
+const sealAgain = 3 * time.Second
+
 // sealsAtOnce bounds compactions under way; they are CPU work.
 const sealsAtOnce = 8
 
@@ -178,11 +181,21 @@ func (s *Sealer) begin(d due) {
 		defer s.slots.Leave()
 		if err := s.seal(d); err != nil {
 			s.log.Warn("log not sealed yet", "attempt", d.attempt, "error", err)
+			s.host.After(sealAgain, func() { s.again(d.attempt) })
 		}
 	})
 }
 
-// seal closes one log. What fails now is found again by the next sweep.
+// again begins once more with a log that could not be sealed, if that is still due here.
+func (s *Sealer) again(attempt domain.AttemptID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d, still := s.due[attempt]; still && (!s.follows || s.held) {
+		s.begin(d)
+	}
+}
+
+// seal closes one log. What fails now is tried again, and found again by the next sweep.
 func (s *Sealer) seal(d due) error {
 	ctx, cancel := host.Within(context.Background(), s.host, time.Minute)
 	defer cancel()

@@ -26,6 +26,9 @@ const (
 	batchBytes = 1 << 20
 	// resendAfter: what was sent but not acknowledged for so long is sent again.
 	resendAfter = 5 * time.Second
+	// resendSoon is the same once the exchange that brought it was answered without a word
+	// of it: the run's partition is changing hands, or the log's place is.
+	resendSoon = 500 * time.Millisecond
 	// backoffFirst and backoffMax bound the pause after a failed exchange.
 	backoffFirst = 100 * time.Millisecond
 	backoffMax   = 5 * time.Second

@@ -36,6 +36,13 @@ func (m *machine) answered(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1
 	for _, a := range resp.GetAcks() {
 		m.ack(a, now)
 	}
+	if k == upload {
+		m.each(func(h *held) {
+			if h.resendAt != 0 {
+				h.resendAt = min(h.resendAt, now.Add(resendSoon))
+			}
+		})
+	}
 	if after := resp.GetRetryAfterMs(); after > 0 {
 		c.notYet = now.Add(time.Duration(after) * time.Millisecond)
 	} else if k == poll && now < sent.Add(pollPause/2) && idle(resp) {

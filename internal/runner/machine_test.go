@@ -196,7 +196,7 @@ func TestWhatWasNotAcknowledgedIsSentAgain(t *testing.T) {
 	if r.sent[upload] != nil {
 		t.Errorf("repeated at once: %v", r.sent[upload])
 	}
-	r.pass(resendAfter)
+	r.pass(resendSoon)
 	up = r.sent[upload]
 	if len(up.GetChunks()) != 1 || up.GetChunks()[0].GetSequence() != 2 || len(up.GetResults()) != 1 {
 		t.Fatalf("upload %v", up)

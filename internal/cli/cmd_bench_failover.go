@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlead-ci/fairlead/internal/bench"
+)
+
+func (a *app) cmdBenchFailover() *cobra.Command {
+	o, of := bench.Options{}, bench.FailoverOptions{}
+	command := a.withJSON(&cobra.Command{
+		Use:   "failover",
+		Short: "Kill the servers of a fleet in turn, and time the next owner's first job",
+		Long: `Start a fleet of servers on an empty PostgreSQL database, with eight partitions, a long job running and
+short jobs waiting in each of them, and runners that know all servers. Then kill one server after another,
+each time when the fleet is whole again, and time how long it takes until a job of its partitions is given
+to a runner by the next owner. At the end every job must have run once and every log must be whole, both as
+it was followed meanwhile and as it is kept; otherwise the measurement fails.
+
+The program fairlead-runner must lie beside this one.`,
+		Example: "  fairlead bench failover --store postgres://fairlead@db/empty\n" +
+			"  fairlead bench failover --store postgres://fairlead@db/empty --member-ttl 500ms --kills 30",
+		Args: cobra.NoArgs,
+	})
+	flags := command.Flags()
+	benchFlags(flags, &o)
+	flags.IntVar(&of.Servers, "servers", 3, "servers of the fleet")
+	flags.IntVar(&of.Kills, "kills", 12, "kills, one server after another")
+	flags.IntVar(&of.Runners, "runners", 3, "runners")
+	flags.DurationVar(&of.MemberTTL, "member-ttl", 0, "how long a server that says nothing is a member (default 2s)")
+	command.RunE = a.bench(&o, func(ctx context.Context) (*bench.Report, error) {
+		for flag, value := range map[string]int{"kills": of.Kills, "runners": of.Runners} {
+			if err := atLeast(1, flag, value); err != nil {
+				return nil, err
+			}
+		}
+		if err := atLeast(2, "servers", of.Servers); err != nil {
+			return nil, err
+		}
+		if of.MemberTTL < 0 || of.MemberTTL > time.Hour {
+			return nil, usagef("--member-ttl is %s; it must be at most an hour", of.MemberTTL)
+		}
+		if o.Store == "" {
+			return nil, usagef("--store is missing: the servers of a fleet share a PostgreSQL database")
+		}
+		return bench.Failover(ctx, o, of)
+	})
+	return command
+}
