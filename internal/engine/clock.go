@@ -18,6 +18,10 @@ type Clock struct {
 	last time.Time     // the latest time given out
 	at   time.Duration // monotonic reading when last was given out
 	jump uint64        // jumps noticed so far
+	// steered: the wall clock is another one, which showed base when mono showed baseAt.
+	steered bool
+	base    time.Time
+	baseAt  time.Duration
 }
 
 // NewClock reads the machine's clocks.
@@ -32,6 +36,24 @@ func NewClockFrom(wall func() time.Time, mono func() time.Duration) *Clock {
 	return &Clock{wall: wall, mono: mono, last: wall(), at: mono()}
 }
 
+// Steer makes the clock go by another wall clock than the machine's: by the store's, which
+// all servers of a fleet share. Times that one server commits are judged by another, so
+// their own wall clocks, which may be minutes apart, are not asked. now is what the other
+// clock showed a moment ago; of several readings the one that took least long counts.
+func (c *Clock) Steer(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mono := c.mono()
+	known := c.base.Add(mono - c.baseAt)
+	if late := known.Sub(now); c.steered && late > 0 && late <= JumpLimit {
+		return // the answer was on its way for longer than the best one
+	}
+	if !c.steered { // nothing was decided by the machine's clock yet
+		c.last, c.at = now, mono
+	}
+	c.steered, c.base, c.baseAt = true, now, mono
+}
+
 // Now gives the engine's time in UTC with microseconds, and how many jumps of the wall
 // clock were noticed so far. The clock has many readers and only one of them meets a jump
 // first: whoever must act on one compares the number with the one that it saw before.
@@ -41,6 +63,9 @@ func (c *Clock) Now() (now time.Time, jumps uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.wall(), c.mono()
+	if c.steered {
+		wall = c.base.Add(mono - c.baseAt)
+	}
 	expected := c.last.Add(mono - c.at)
 	now = wall
 	switch drift := wall.Sub(expected); {

@@ -563,6 +563,36 @@ func TestATokenPresentedAtOnceIsNeverAheadOfItsServer(t *testing.T) {
 	}
 }
 
+// Servers whose wall clocks are minutes apart judge each other's leases: by one clock.
+func TestTheClocksOfAFleetAreTheStores(t *testing.T) {
+	t0 := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	mono := time.Duration(0)
+	clock := func(skew time.Duration) *Clock {
+		return NewClockFrom(func() time.Time { return t0.Add(mono + skew) }, func() time.Duration { return mono })
+	}
+	ahead, behind := clock(5*time.Minute), clock(-5*time.Minute)
+	steer := func(c *Clock, delay time.Duration) {
+		now := t0.Add(mono)
+		mono += delay
+		c.Steer(now)
+	}
+	for _, c := range []*Clock{behind, ahead} {
+		steer(c, time.Millisecond)
+		mono += 20 * time.Minute
+		steer(c, 2*time.Second) // on its way for long: no better than what is known
+	}
+	a, _ := ahead.Now()
+	b, _ := behind.Now()
+	if d := a.Sub(b).Abs(); d > 2*time.Millisecond || a.Sub(t0.Add(mono)).Abs() > 2*time.Millisecond {
+		t.Errorf("the store's clock shows %s, one server %s and another %s", t0.Add(mono), a, b)
+	}
+	_, before := behind.Now()
+	behind.Steer(t0.Add(mono + time.Hour))
+	if now, jumps := behind.Now(); jumps != before+1 || now.Before(t0.Add(mono+time.Hour)) {
+		t.Errorf("after a jump of the store's clock: %s, %d jumps", now, jumps)
+	}
+}
+
 func TestTheClockNeverGoesBackAndNoticesJumps(t *testing.T) {
 	wall, mono := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Duration(0)
 	c := NewClockFrom(func() time.Time { return wall }, func() time.Duration { return mono })

@@ -211,9 +211,11 @@ func (e *Engine) fenced(d *driver) {
 // out by its own clock does not know whether it still owns anything.
 func (e *Engine) Yield(on bool) { e.yielded.Store(on) }
 
-// See takes a picture of the fleet: who owns what, how far logs have come, and which event
-// format may be written. Pictures come in the order in which the store made them.
+// See takes a picture of the fleet: who owns what, how far logs have come, which event
+// format may be written, and what time it is. Pictures come in the order in which the store
+// made them.
 func (e *Engine) See(ctx context.Context, picture store.Picture) {
+	e.cfg.Clock.Steer(picture.Now)
 	if f := min(picture.Format, e.cfg.Format); f > 0 && e.format.Swap(f) != f {
 		for _, p := range e.order {
 			if d := e.driver(p); d != nil {
