@@ -164,13 +164,14 @@ func (l *load) insist(o *order) {
 	}
 }
 
-// ask is one try. It reports whether an answer came.
+// ask is one try. It reports whether there is nothing left to ask for: a server that can't
+// take the order now, because its disk is full, is asked again.
 func (l *load) ask(o *order, body int) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), callTime)
 	defer cancel()
 	server := l.draw(l.Servers)
 	call, at := createCall{o.key, body}, span()
-	answer, run := l.order1(ctx, server, o, body)
+	answer, run := l.send(ctx, server, o, body)
 	if answer.kind != silent {
 		at[1] = int64(now())
 	}
@@ -179,11 +180,11 @@ func (l *load) ask(o *order, body int) bool {
 		l.Book.saw(run, at)
 		l.noteRun(run)
 	}
-	return answer.kind != silent
+	return answer.kind == answered || answer.kind == mismatch
 }
 
-// order1 sends the request and says what the answer means.
-func (s *Siege) order1(ctx context.Context, server int, o *order, body int) (createAnswer, *fairleadv1.Run) {
+// send sends the request and says what the answer means.
+func (s *Siege) send(ctx context.Context, server int, o *order, body int) (createAnswer, *fairleadv1.Run) {
 	r := &fairleadv1.CreateRunRequest{Repository: s.repo, Commit: s.commit, Ref: "refs/heads/main",
 		Workflow: o.sort.file, Event: "workflow_dispatch", Title: fmt.Sprintf("%s, body %d", o.key, body)}
 	answer, err := s.caller(server).Runs.CreateRun(client.WithKey(ctx, o.key), r)
