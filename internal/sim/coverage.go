@@ -1,6 +1,13 @@
 package sim
 
 import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
@@ -91,4 +98,98 @@ func activeState(s *run.State, j int) string {
 		return "active, cancel requested"
 	}
 	return "active"
+}
+
+// Report compares what worlds met with what is legal.
+type Report struct {
+	Legal, Met int
+	Counts     []Covered
+	Zero       []Unmet
+	Other      []Covered // met, and not on the page: events of several commands in one batch
+}
+
+// Unmet is a legal transition that no world met, and why; an empty reason is a gap.
+type Unmet struct {
+	Transition
+	Reason string
+}
+
+// Excused counts the unmet transitions with a reason.
+func (r *Report) Excused() (n int) {
+	for _, u := range r.Zero {
+		if u.Reason != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Print writes all of it.
+func (r *Report) Print(out io.Writer) {
+	for _, c := range r.Counts {
+		_, _ = fmt.Fprintf(out, "  %-28s %-24s %d\n", c.State, c.Event, c.Count)
+	}
+	for _, u := range r.Zero {
+		_, _ = fmt.Fprintf(out, "  %-28s %-24s 0 %s\n", u.State, u.Event, u.Reason)
+	}
+	for _, c := range r.Other {
+		_, _ = fmt.Fprintf(out, "  beside the page: %-28s %-24s %d\n", c.State, c.Event, c.Count)
+	}
+}
+
+// Compare reads the page of all transitions, which is generated from the core, and says
+// which of them were met.
+func Compare(c Coverage, page string) *Report {
+	legal := legalTransitions(page)
+	r := &Report{Legal: len(legal)}
+	for _, t := range slices.SortedFunc(maps.Keys(legal), func(a, b Transition) int {
+		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Event, b.Event))
+	}) {
+		if n := c[t]; n > 0 {
+			r.Met++
+			r.Counts = append(r.Counts, Covered{t, n})
+		} else {
+			r.Zero = append(r.Zero, Unmet{t, whyUnmet(t)})
+		}
+	}
+	for _, covered := range c.sorted() {
+		if !legal[covered.Transition] {
+			r.Other = append(r.Other, covered)
+		}
+	}
+	return r
+}
+
+// legalTransitions reads which events follow from commands in each state.
+func legalTransitions(page string) map[Transition]bool {
+	out := map[Transition]bool{}
+	state := ""
+	for line := range strings.Lines(page) {
+		if name, ok := strings.CutPrefix(line, "## State: "); ok {
+			state = strings.TrimSpace(name)
+			continue
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || state == "" {
+			continue
+		}
+		for _, event := range strings.Split(cells[2], ",") {
+			name, _, _ := strings.Cut(strings.TrimSpace(event), " ")
+			if name != "" && name[0] >= 'A' && name[0] <= 'Z' {
+				out[Transition{state, name}] = true
+			}
+		}
+	}
+	return out
+}
+
+// whyUnmet says why a world never meets a transition that the page lists.
+func whyUnmet(t Transition) string {
+	switch {
+	case t.State == "waiting for needs" && (t.Event == "AttemptStopRequested" || t.Event == "AttemptConcluded"):
+		return "the page's command is about the other job of its example, which is active"
+	case t.Event == "RefusalsCounted":
+		return "a hundred refusals of one attempt: the liar of a world does not live that long"
+	}
+	return ""
 }
