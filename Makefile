@@ -19,7 +19,7 @@ RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/run
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up build setup test check race fuzz lint gen gallery bench e2e browser clean
+.PHONY: help demo up build setup test check race fault fuzz lint gen gallery bench e2e browser clean
 
 help: ## print this
 	@printf 'Fairlead %s\n\n' '$(VERSION)'
@@ -54,6 +54,11 @@ race: ## the packages with goroutines under the race detector
 	@# The scripts of the command line start this test binary hundreds of times; with the
 	@# detector in it they would test patience. They run without it in make test.
 	@CGO_ENABLED=1 $(GO) test -race -short -skip '^TestScript$$' ./internal/cli/...
+
+fault: ## every call of every port made to fail, one at a time (STEP=N: every N-th)
+	@out=$$(mktemp); status=0; \
+		$(GO) test -count 1 -v -timeout 2h ./internal/fault -args -step $(or $(STEP),1) >$$out || status=$$?; \
+		grep -v -e '^=== ' $$out; rm -f $$out; exit $$status
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)

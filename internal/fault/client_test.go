@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	address  = "/srv/shop.git"
 	ciFile   = ".fairlead/workflows/ci.yml"
 	slowFile = ".fairlead/workflows/slow.yml"
 	ciText   = `name: ci
@@ -58,13 +57,14 @@ var errNotYet = errors.New("not yet")
 // under the same key until it is answered.
 type client struct {
 	*world
-	pushes  [2]string // commits before and after the push
-	secret  string    // registration token
-	push    string    // the run of the push
-	asked   string    // the run that was asked for
-	began   bool      // the runner works
-	crashed bool
-	work    context.Context
+	origin        origin
+	before, after string // commits of the push; empty: it has not happened
+	secret        string // registration token
+	push          string // the run of the push
+	asked         string // the run that was asked for
+	began         bool   // the runner works
+	crashed       bool
+	work          context.Context
 }
 
 // thing is something that the client wants to have happened.
@@ -87,6 +87,7 @@ func (c *client) things() []thing {
 		{"slow job prints", 2 * time.Minute, c.prints},
 		{"crash", 0, c.crash},
 		{"look", 0, c.look},
+		{"ask after the crash", 0, c.createRun("CreateRun-1")},
 		{"cancel", 0, c.cancel},
 		{"run is cancelled", 2 * time.Minute, c.until(&c.asked, "cancelled")},
 		{"retry the failed job", 0, c.retry},
@@ -97,8 +98,8 @@ func (c *client) things() []thing {
 	}
 }
 
-// after is what the client looks at once more when the server was started again.
-func (c *client) after() []thing {
+// again is what the client looks at once more when the server was started again.
+func (c *client) again() []thing {
 	return []thing{
 		{"look again", 0, c.look},
 		{"logs are sealed still", 0, c.sealed},
@@ -109,7 +110,7 @@ func (c *client) after() []thing {
 func (c *client) addRepository(ctx context.Context) error {
 	res, err := call(c.world, func(s *server) (*fairleadv1.AddRepositoryResponse, error) {
 		return s.repos.AddRepository(asCaller(ctx, "", nil),
-			&fairleadv1.AddRepositoryRequest{Name: "shop", Url: address, Poll: false})
+			&fairleadv1.AddRepositoryRequest{Name: "shop", Url: c.origin.address, Poll: false})
 	})
 	if err == nil {
 		c.book.token(res.GetToken())
@@ -152,9 +153,12 @@ func (c *client) registerRunner(ctx context.Context) error {
 }
 
 func (c *client) notifyPush(ctx context.Context) error {
+	if c.after == "" {
+		c.before, c.after = c.origin.push()
+	}
 	res, err := call(c.world, func(s *server) (*fairleadv1.NotifyPushResponse, error) {
 		return s.repos.NotifyPush(asCaller(ctx, "NotifyPush-1", "push"), &fairleadv1.NotifyPushRequest{Repository: "shop",
-			Ref: branch, Before: c.pushes[0], After: c.pushes[1], Pusher: "ada"})
+			Ref: branch, Before: c.before, After: c.after, Pusher: "ada"})
 	})
 	if err != nil {
 		return err

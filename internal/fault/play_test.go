@@ -20,9 +20,12 @@ import (
 
 // setting is what a pass plays on.
 type setting struct {
-	disk   func(testing.TB) disk
-	source func(testing.TB) (source scm.Source, pushes [2]string) // nil: branches
+	disk func(testing.TB) disk
+	// source is source control with one repository, of one commit; nil: branches.
+	source func(testing.TB) (scm.Source, origin)
 	plant  func(store.Store, blob.Store) (store.Store, blob.Store)
+	// over stands between the faults and the server; nil: nothing does.
+	over func(store.Store) store.Store
 }
 
 // passed is what came of one pass.
@@ -36,31 +39,21 @@ type passed struct {
 // everything afterwards. It must be called in a bubble of synctest: what it waits for takes
 // minutes.
 func play(t testing.TB, s setting, plan *fault.Plan) passed {
-	w := &world{t: t, disk: s.disk(t), plan: plan, plant: s.plant, book: newBook(), log: &notes{},
+	w := &world{t: t, disk: s.disk(t), plan: plan, plant: s.plant, over: s.over, book: newBook(), log: &notes{},
 		kinds: map[string]*engine.Kind{}, turn: make(chan struct{}, 1)}
 	for _, k := range projection.Kinds() {
 		w.kinds[k.Name] = k
 	}
 	work, cancel := context.WithCancel(context.Background())
 	c := &client{world: w, work: work}
-	if s.source != nil {
-		w.source, c.pushes = s.source(t)
-	} else {
-		b := newBranches()
-		files := map[string]string{ciFile: ciText, slowFile: slowText}
-		c.pushes = [2]string{b.push(address, "one", files)}
-		w.source = &late{b, func() { c.pushes[1] = b.push(address, "two", files) }}
+	if s.source == nil {
+		s.source = inBranches
 	}
+	w.source, c.origin = s.source(t)
 	secret, _ := credential.NewRegistrationToken()
 	c.secret = secret.Reveal()
 	c.bring(thing{name: "start", do: func(context.Context) error { return c.up(1) }})
 	for _, thing := range c.things() {
-		if thing.name == "notify push" {
-			if l, ok := w.source.(*late); ok {
-				l.push()
-				w.source = l.branches
-			}
-		}
 		if !c.bring(thing) {
 			break
 		}
@@ -73,12 +66,6 @@ func play(t testing.TB, s setting, plan *fault.Plan) passed {
 	w.mu.Unlock()
 	time.Sleep(10 * time.Minute) // whatever still goes on ends by itself within this
 	return passed{plan.Struck(), w.book.findings, w.log.String()}
-}
-
-// late is branches with a push that happens once the repository is known.
-type late struct {
-	*branches
-	push func()
 }
 
 // mend ends the faults. A server that ran into a lasting one is started again, as an operator
@@ -135,7 +122,7 @@ func (c *client) bring(thing thing) bool {
 // said reports whether the server's log tells its operator what is wrong.
 func (c *client) said() bool {
 	text := c.log.String()
-	return strings.Contains(text, fault.ErrInjected.Error()) || strings.Contains(text, string(domain.CodeStorageFull))
+	return strings.Contains(text, fault.ErrInjected.Error()) || strings.Contains(text, "storage is full")
 }
 
 // definite wants no answer that would make a client give up: nothing here is its own fault.
@@ -161,7 +148,7 @@ func (c *client) settle() {
 	time.Sleep(2 * time.Minute)
 	c.inspect("running")
 	c.restart()
-	for _, thing := range c.after() {
+	for _, thing := range c.again() {
 		c.bring(thing)
 	}
 	time.Sleep(time.Minute)

@@ -6,12 +6,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/scm"
+	"github.com/fairlead-ci/fairlead/internal/scm/git"
+	"github.com/fairlead-ci/fairlead/internal/scm/scmtest"
 )
 
 // branches is source control without git: remotes with one branch each, and mirrors that hold
@@ -35,6 +39,36 @@ type mirror struct {
 }
 
 const branch = "refs/heads/main"
+
+// origin is the repository that the client works on.
+type origin struct {
+	address string
+	push    func() (before, after string) // adds a commit
+}
+
+// files of every commit.
+var files = map[string]string{ciFile: ciText, slowFile: slowText}
+
+// inBranches is a repository without git.
+func inBranches(testing.TB) (scm.Source, origin) {
+	const address = "/srv/shop.git"
+	b := newBranches()
+	first := b.push(address, "one", files)
+	return b, origin{address, func() (string, string) { return first, b.push(address, "two", files) }}
+}
+
+// inGit is a real repository, and mirrors that git keeps.
+func inGit(t testing.TB) (scm.Source, origin) {
+	repo := scmtest.NewRepo(t)
+	first := repo.Write(ciFile, ciText, slowFile, slowText).Commit("one")
+	mirrors, err := git.New(context.Background(), git.Config{Root: filepath.Join(t.TempDir(), "git")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mirrors, origin{repo.Dir, func() (string, string) {
+		return first, repo.Write("README", "two").Commit("two")
+	}}
+}
 
 func newBranches() *branches {
 	return &branches{remotes: map[string]*remote{}, mirrors: map[scm.Repo]*mirror{}}

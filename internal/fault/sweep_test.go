@@ -17,7 +17,7 @@ import (
 
 var (
 	only = flag.Int("k", 0, "play only the pass in which the k-th call fails, and print all of it")
-	step = flag.Int("step", 0, "sweep every step-th k; 0: all in memory, every seventh on files")
+	step = flag.Int("step", 0, "sweep every step-th k; 0: a sample that takes seconds; make fault sweeps all")
 )
 
 // kMax ends a sweep that finds no end.
@@ -57,19 +57,28 @@ var serverPorts = []struct {
 // TestSweepInMemory fails every call of every port of the server, in every way it can fail,
 // once and for good.
 func TestSweepInMemory(t *testing.T) {
-	sweepAll(t, setting{disk: newInMemory}, cmp.Or(*step, 1))
+	sweepAll(t, setting{disk: newInMemory}, cmp.Or(*step, 11))
 }
 
 // TestSweepOnSQLite is the same over the adapters that the embedded default has.
 func TestSweepOnSQLite(t *testing.T) {
-	sweepAll(t, setting{disk: newInFiles}, cmp.Or(*step, 7))
+	sweepAll(t, setting{disk: newInFiles}, cmp.Or(*step, 41))
 }
 
-func sweepAll(t *testing.T, s setting, by int) {
+// TestSweepOnGit fails the calls of source control over real repositories.
+func TestSweepOnGit(t *testing.T) {
+	sweepAll(t, setting{disk: newInMemory, source: inGit}, cmp.Or(*step, 5), fault.PortSource)
+}
+
+// sweepAll sweeps the ports that are named, or all.
+func sweepAll(t *testing.T, s setting, by int, named ...fault.Port) {
 	var mu sync.Mutex
 	var rows []row
 	t.Run("ports", func(t *testing.T) {
 		for _, p := range serverPorts {
+			if len(named) > 0 && !slices.Contains(named, p.port) {
+				continue
+			}
 			for _, m := range modes(p.ways...) {
 				t.Run(strings.ReplaceAll(string(p.port)+"/"+m.String(), " ", "-"), func(t *testing.T) {
 					t.Parallel()

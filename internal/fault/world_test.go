@@ -52,6 +52,7 @@ type world struct {
 	source scm.Source
 	plan   *fault.Plan
 	plant  func(store.Store, blob.Store) (store.Store, blob.Store) // a planted defect; nil: none
+	over   func(store.Store) store.Store                           // stands before the server; nil: nothing does
 	book   *book
 	log    *notes
 	kinds  map[string]*engine.Kind
@@ -135,7 +136,11 @@ func (w *world) boot(ctx context.Context) error {
 	if w.plant != nil {
 		stored, blobs = w.plant(stored, blobs)
 	}
-	s, err := w.assemble(ctx, fault.NewStore(stored, w.plan), blobs)
+	wrapped := store.Store(fault.NewStore(stored, w.plan))
+	if w.over != nil {
+		wrapped = w.over(wrapped)
+	}
+	s, err := w.assemble(ctx, wrapped, blobs)
 	if err != nil {
 		return errors.Join(err, w.disk.close())
 	}
@@ -265,7 +270,7 @@ func (w *world) fatal(s *server, err error) {
 	}
 	go func() {
 		w.down()
-		if err := w.up(600); err != nil {
+		if err := w.up(100); err != nil {
 			w.book.find("the server never starts: %v", err)
 		}
 	}()
@@ -294,13 +299,13 @@ func (w *world) down() {
 
 // up starts the server, again and again until it stands or the tries are used up.
 func (w *world) up(tries int) (err error) {
-	for range tries {
+	for wait := time.Second; tries > 0; tries, wait = tries-1, min(2*wait, 20*time.Second) {
 		if err = w.tryUp(); err == nil {
 			return nil
 		}
 		w.trace("server does not start: %v", err)
 		w.clear("start", err)
-		time.Sleep(time.Second)
+		time.Sleep(wait)
 	}
 	return err
 }
