@@ -320,12 +320,11 @@ func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 	if known {
 		return nil
 	}
-	picture, err := e.cfg.Store.Picture(ctx)
+	held, err := e.reaches(ctx, s, store.Position(token.Position))
 	if err != nil {
 		return fmt.Errorf("check token of %s: %w", token.Partition, err)
 	}
-	h, _ := picture.Holding(token.Partition)
-	lost, err := e.compare(ctx, token, h.Position)
+	lost, err := e.compare(ctx, token, held)
 	if err != nil {
 		return err
 	}
@@ -337,6 +336,17 @@ func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 	s.verified = vouching(s.verified, token)
 	s.mu.Unlock()
 	return nil
+}
+
+// reaches is how far the log of a followed partition reaches; the store is asked only when
+// the follower has not come to a position yet.
+func (e *Engine) reaches(ctx context.Context, s *seat, at store.Position) (store.Position, error) {
+	if c := s.chase.Load(); c != nil {
+		if held := c.snapshot().Position; held >= at {
+			return held, nil
+		}
+	}
+	return e.position(ctx, s.partition)
 }
 
 // Holds lists the partitions that are owned here, with the epoch.

@@ -103,26 +103,42 @@ func New(cfg Config) (*Driver, error) {
 // session's, for example of this server before it was restarted, is waited for until that
 // one's lease must have run out.
 func (d *Driver) Start(ctx context.Context) error {
-	h := d.cfg.Host
 	d.cfg.Engine.Yield(true)
-	var joined Renewed
-	for until := h.Elapsed() + 2*d.cfg.TTL; ; {
-		in := d.renew(ctx, false)
-		if renewed, ok := in.(Renewed); ok {
-			joined = renewed
-			break
-		}
-		err := in.(NotRenewed).Err
-		if !errors.Is(err, store.ErrNameTaken) || h.Elapsed() > until || !host.Pause(ctx, h, d.cfg.TTL/renewEvery) {
-			return fmt.Errorf("join the fleet as %s: %w", d.cfg.Member.Name, err)
-		}
+	joined, err := d.join(ctx)
+	if err != nil {
+		return fmt.Errorf("join the fleet as %s: %w", d.cfg.Member.Name, err)
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d.cancel = cancel
 	d.put(joined)
-	h.Go(func() { d.loop(run) })
+	d.cfg.Host.Go(func() { d.loop(run) })
 	return nil
 }
+
+// join renews for the first time. A store that does not answer at once is asked again.
+func (d *Driver) join(ctx context.Context) (Renewed, error) {
+	h := d.cfg.Host
+	began := h.Elapsed()
+	for {
+		in := d.renew(ctx, false)
+		if renewed, ok := in.(Renewed); ok {
+			return renewed, nil
+		}
+		err, patience := in.(NotRenewed).Err, joinPatience
+		switch {
+		case errors.Is(err, store.ErrTooOld):
+			return Renewed{}, err
+		case errors.Is(err, store.ErrNameTaken):
+			patience = 2 * d.cfg.TTL
+		}
+		if h.Elapsed()-began > patience || !host.Pause(ctx, h, d.cfg.TTL/renewEvery) {
+			return Renewed{}, err
+		}
+	}
+}
+
+// joinPatience is how long a starting server waits for a store that gives no answer.
+const joinPatience = 15 * time.Second
 
 // Valid reports whether this server's lease has not run out by its own clock. Whoever
 // promises something from memory (a renewed lease, an acknowledged chunk) asks after it did

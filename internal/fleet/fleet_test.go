@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -52,6 +53,69 @@ func sumKind() *engine.Kind {
 	}.Erase()
 }
 
+// witness is an observer that checks what it is shown: every row of a partition in order and
+// once, every state that of its version, and who owns only changes by way of Lost.
+type witness struct {
+	mu       sync.Mutex
+	at       map[domain.PartitionID]store.Position
+	hands    map[domain.PartitionID]bool
+	sums     map[domain.StreamID]int
+	problems []string
+}
+
+func (w *witness) Loaded(l engine.Live) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.look(l.Partition, l.Stream, l.Owned, l.Version, l.State)
+}
+
+func (w *witness) look(p domain.PartitionID, id domain.StreamID, owned bool, version uint64, state any) {
+	if was, known := w.hands[p]; known && was != owned {
+		w.problems = append(w.problems, fmt.Sprintf("%s changed hands in silence", p))
+	}
+	n := state.(*sum).N
+	if uint64(n) != version || n < w.sums[id] {
+		w.problems = append(w.problems, fmt.Sprintf("%s at %d is %d and was %d", id, version, n, w.sums[id]))
+	}
+	w.sums[id] = n
+}
+
+func (w *witness) Committed(rows []engine.Committed) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range rows {
+		if _, ready := w.hands[r.Partition]; ready {
+			if at, known := w.at[r.Partition]; known && at+1 != r.Position {
+				w.problems = append(w.problems, fmt.Sprintf("row %d of %s follows %d", r.Position, r.Partition, at))
+			}
+			if known := w.sums[r.Stream]; uint64(known)+1 != r.First {
+				w.problems = append(w.problems, fmt.Sprintf("%s goes on from %d with %d", r.Stream, known, r.First))
+			}
+			w.at[r.Partition] = r.Position
+		}
+		w.look(r.Partition, r.Stream, r.Owned, r.Version, r.State)
+	}
+}
+
+func (w *witness) Ready(p domain.PartitionID, owned bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hands[p] = owned
+}
+
+func (w *witness) Lost(p domain.PartitionID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.hands, p)
+	delete(w.at, p)
+}
+
+func (w *witness) says() (map[domain.StreamID]int, []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.sums), slices.Clone(w.problems)
+}
+
 // town is a fleet of servers in one process over one store.
 type town struct {
 	t     *testing.T
@@ -68,6 +132,7 @@ type server struct {
 	name   string
 	engine *engine.Engine
 	driver *Driver
+	sees   *witness
 	gate   *gate
 	dead   bool
 }
@@ -152,6 +217,9 @@ func (w *town) open(name string) *server {
 			}
 			return peer.engine.Receive(ctx, wire)
 		}})
+	s.sees = &witness{at: map[domain.PartitionID]store.Position{}, hands: map[domain.PartitionID]bool{},
+		sums: map[domain.StreamID]int{}}
+	s.engine.Observe(s.sees)
 	var err error
 	s.driver, err = New(Config{Store: s.gate, Engine: s.engine, TTL: w.ttl, Partitions: w.parts,
 		Member: store.Member{Name: name, Session: fmt.Sprint(name, " ", len(w.servers)), Address: name, Format: 1},
@@ -298,6 +366,18 @@ func (w *town) audit(sent map[domain.StreamID]int) {
 			if err != nil || h.State.(*sum).N != n {
 				w.t.Errorf("%s at %s: %+v (%v), acknowledged %d", stream, name, h.State, err, n)
 			}
+		}
+	}
+	for _, name := range w.names() {
+		for {
+			sums, problems := w.server(name).sees.says()
+			if len(problems) > 0 {
+				w.t.Fatalf("%s was shown: %q", name, problems)
+			}
+			if maps.Equal(sums, sent) {
+				break
+			}
+			host.Pause(w.t.Context(), host.Machine(), w.ttl/50) // the last rows are on their way
 		}
 	}
 	for _, p := range w.parts {
