@@ -195,10 +195,43 @@ func (b *book) held(id domain.StreamID, version uint64, state any) {
 // said notes what a runner sends.
 func (b *book) said(m *machine, req *runnerv1.ExchangeRequest) {
 	b.runners[domain.RunnerID(m.id.runner)] = m
+	for i := range b.checks {
+		if f := b.checks[i].said; f != nil {
+			f(m, req)
+		}
+	}
+}
+
+// told notes what anybody who showed a runner's session was told, liars included.
+func (b *book) told(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) {
+	for i := range b.checks {
+		if f := b.checks[i].told; f != nil {
+			f(m, req, resp)
+		}
+	}
+}
+
+// shown notes what the observers of a server's incarnation were shown.
+func (b *book) shown(s *server, p *process, rows []engine.Committed) {
+	for i := range b.checks {
+		if f := b.checks[i].shown; f != nil {
+			f(s, p, rows)
+		}
+	}
+}
+
+// lost notes that they are shown nothing of a partition any more.
+func (b *book) lost(p *process, partition domain.PartitionID) {
+	for i := range b.checks {
+		if f := b.checks[i].lost; f != nil {
+			f(p, partition)
+		}
+	}
 }
 
 // heard notes what a runner is told.
 func (b *book) heard(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) {
+	b.told(m, req, resp)
 	if t, ok := domain.ParseToken(resp.GetToken()); ok {
 		b.token(t)
 	}
@@ -263,6 +296,11 @@ func (b *book) accepted(c *client, r *remote, key string, a trigger.Accepted) {
 	b.promises.runs = append(b.promises.runs, acceptedRun{c.name, key, r, a.Run, a.Token})
 	if b.streams[a.Run.Stream()] == nil {
 		b.world.violation(checkAcknowledged, "%s was promised %s, and there is no such run", c.name, a.Run)
+	}
+	for i := range b.checks {
+		if f := b.checks[i].promised; f != nil {
+			f(c.name, r.tenant, a.Run)
+		}
 	}
 }
 

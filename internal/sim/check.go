@@ -1,7 +1,9 @@
 package sim
 
 import (
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
@@ -15,6 +17,12 @@ type checker struct {
 	held     func(id domain.StreamID, version uint64, state any) // what an owner holds in memory
 	acts     func(a *attempt, begins bool)                       // a step of a job begins or stops acting
 	end      func()                                              // the world has come to rest
+
+	said     func(m *machine, req *runnerv1.ExchangeRequest)                                  // by an honest runner
+	told     func(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) // to whoever asked, liars too
+	promised func(client string, tenant domain.TenantID, id domain.RunID)                     // a run, to a client
+	shown    func(s *server, p *process, rows []engine.Committed)                             // to a server's observers
+	lost     func(p *process, partition domain.PartitionID)                                   // what was shown is over
 }
 
 // checkers makes the checkers of a world. Each is a file.
@@ -23,5 +31,7 @@ func checkers(w *world) []checker {
 		actsOnce(w), oneRunPerTrigger(w), resultNeverChanges(w), currentEpochOnly(w), oneLiveLease(w),
 		readyNeedsCommitted(w), tierAccepted(w), neverTwoActing(w), acknowledgedSurvives(w), gaplessLog(w),
 		replayEqualsMemory(w), everyWaitHasAnEnd(w), cancelConcludes(w), nothingDropped(w),
+		refusalRecorded(w), silenceIsNoEnd(w), effectNotRepeated(w), resultIsItsHolders(w), tenantsApart(w),
+		everyRowShown(w), noRuleBroken(w),
 	}
 }

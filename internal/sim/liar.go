@@ -24,24 +24,25 @@ func (w *world) lie() {
 	own := string(att.runner) == m.id.runner
 	// Of an attempt that a runner may still hold, its own word is the truth, whatever it says.
 	live := own && (att.open || m.attempts[id] != nil)
+	lied := !live || epoch != att.epoch // under another epoch not even the holder is believed
 	what := ""
 	switch kind := r.IntN(5); {
-	case kind == 0 && !live:
+	case kind == 0 && lied:
 		what = "result"
 		res := &runnerv1.Result{Attempt: id, Epoch: epoch, Outcome: pick(r, "success", "failure", "cancelled"),
 			Message: fmt.Sprintf("a lie %d", r.IntN(1000)), FailureClass: "user_code"}
 		job.Seal(res)
 		req.Results = append(req.Results, res)
-	case kind == 1 && !live:
+	case kind == 1 && lied:
 		what = "progress"
 		req.Progress = append(req.Progress, &runnerv1.Progress{Attempt: id, Epoch: epoch, Sequence: uint64(r.IntN(9) + 1),
 			Observed: string(domain.ObservedRunning), Steps: []*runnerv1.Step{{Index: 0, StartedUs: 1}}})
-	case kind == 2 && !live:
+	case kind == 2 && lied:
 		what = "chunk"
 		text := []byte(fmt.Sprintf("%s a lie %d\n", id, r.IntN(1000)))
 		req.Chunks = append(req.Chunks, &runnerv1.Chunk{Attempt: id, Epoch: epoch, Sequence: uint64(r.IntN(9) + 1), Stream: 1,
 			Data: text, Checksum: domain.Checksum(text)})
-	case kind == 3 && !live:
+	case kind == 3 && lied:
 		what = "decline"
 		req.Declines = append(req.Declines, &runnerv1.Decline{Attempt: id, Epoch: epoch, Reason: "a lie"})
 	case !own:
@@ -55,5 +56,9 @@ func (w *world) lie() {
 	w.book.lies[id] = true
 	w.call(call{from: w.clients[0].process, name: "liar", to: pick(r, w.servers...), what: "lie",
 		handle: func(s *served) (any, error) { return s.exchange(req) },
-		done:   func(any, error) {}}, 10*time.Second)
+		done: func(answer any, _ error) {
+			if resp, ok := answer.(*runnerv1.ExchangeResponse); ok && resp != nil {
+				w.book.told(m, req, resp)
+			}
+		}}, 10*time.Second)
 }

@@ -90,14 +90,14 @@ func (s *server) boot(p *process) error {
 	d := &disk{Store: w.store, server: s, process: p}
 	o := &objects{server: s, process: p}
 	src := &source{w, p}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(alarm{w, s})
 	clock := engine.NewClockFrom(s.wall, p.Elapsed)
 	now := func() time.Time { t, _ := clock.Now(); return t }
 	holder := logs.NewHolder(o, logs.Config{Now: now, Host: p})
 	f := &flock{world: w, server: s, process: p}
 	everywhere := append(append([]domain.PartitionID{}, w.partitions...), w.pools...)
 	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
-		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: true, Hold: w.swarm.abandon, Format: codec.Format,
+		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: w.swarm.paranoid, Hold: w.swarm.abandon, Format: codec.Format,
 		Spread: store.SpreadRepository, Forward: f.forward, Moved: f.moved, Fatal: func(error) { s.crash(appendBroken) }})
 	driver, err := fleet.New(fleet.Config{Store: d, Engine: e, TTL: w.swarm.member, Partitions: everywhere, Host: p,
 		Member: store.Member{Name: s.name, Session: s.label(), Address: s.name, Version: "sim", Format: codec.Format},
@@ -133,7 +133,7 @@ func (s *server) boot(p *process) error {
 	e.Observe(sealer)
 	e.Observe(reactor.NewSeat(ctx, reactor.SeatConfig{Partition: poolName.Partition(), Holds: e.Holds, Lead: di.Lead,
 		Logs: holder, Sealer: sealer, Valid: driver.Valid, Host: p, Log: log}))
-	e.Observe(&witness{w, s})
+	e.Observe(&witness{w, s, p})
 	e.React(&reactor.Evaluator{Engine: e, Read: e, Contexts: contexts})
 	e.React(t.Reactor())
 	if err := e.Start(ctx); err != nil {
@@ -179,8 +179,9 @@ func (w *world) keys() []dispatch.Key {
 
 // witness shows the world what owners hold in memory, beside what they committed.
 type witness struct {
-	world  *world
-	server *server
+	world   *world
+	server  *server
+	process *process
 }
 
 // Loaded implements engine.Observer.
@@ -188,6 +189,7 @@ func (o *witness) Loaded(live engine.Live) { o.world.book.held(live.Stream, live
 
 // Committed implements engine.Observer.
 func (o *witness) Committed(rows []engine.Committed) {
+	o.world.book.shown(o.server, o.process, rows)
 	for i := range rows {
 		o.world.book.held(rows[i].Stream, rows[i].Version, rows[i].State)
 	}
@@ -199,7 +201,10 @@ func (o *witness) Ready(p domain.PartitionID, _ bool) {
 }
 
 // Lost implements engine.Observer.
-func (o *witness) Lost(p domain.PartitionID) { o.world.line(o.server.label(), "-owns", "p=%s", p) }
+func (o *witness) Lost(p domain.PartitionID) {
+	o.world.line(o.server.label(), "-owns", "p=%s", p)
+	o.world.book.lost(o.process, p)
+}
 
 var (
 	_ engine.Observer = (*witness)(nil)

@@ -95,6 +95,7 @@ type swarm struct {
 	chatty                                      int           // chunks of a step, at most
 	long                                        time.Duration // of a step, at most
 	liars                                       int
+	paranoid                                    bool // the product checks itself after every command
 }
 
 // stream gives a random source of its own to each purpose, so that taking one fault away
@@ -149,6 +150,7 @@ func draw(seed uint64, trim Trim) swarm {
 	if s.odds[liarSpeaks] > 0 {
 		s.liars = 1
 	}
+	s.paranoid = stream(seed, "paranoid").IntN(2) == 0
 	trim.shrink(&s)
 	return s
 }

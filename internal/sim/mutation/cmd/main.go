@@ -27,11 +27,14 @@ func main() {
 	skip := flag.String("skip", "", "with -probe: seeds to leave out, with commas")
 	only := flag.String("only", "", "names of mutations to try, with commas; empty: all")
 	jobs := flag.Int("jobs", 2, "how many mutations are tried at once")
+	most := flag.Int("most", 0, "worlds to try each mutation in at most; 0: as many as the table allows")
 	record := flag.String("record", "", "a page whose table of mutations is written anew")
 	flag.Parse()
 	err := run(*probe > 0, func() error {
 		return mutation.Probe(os.Stdout, *first, *probe, *catches, numbers(*skip))
-	}, func(ctx context.Context) error { return suite(ctx, *only, *record, *jobs, *catches) })
+	}, func(ctx context.Context) error {
+		return suite(ctx, *only, *record, *most, mutation.Options{Jobs: *jobs, Catches: *catches})
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -56,7 +59,7 @@ func numbers(list string) (out []uint64) {
 	return out
 }
 
-func suite(ctx context.Context, only, record string, jobs, catches int) error {
+func suite(ctx context.Context, only, record string, most int, o mutation.Options) error {
 	all, err := mutation.Table()
 	if err != nil {
 		return err
@@ -65,13 +68,17 @@ func suite(ctx context.Context, only, record string, jobs, catches int) error {
 	if err != nil {
 		return err
 	}
-	whole := only == ""
-	if !whole {
-		names := strings.Split(only, ",")
-		all = slices.DeleteFunc(all, func(m mutation.Mutation) bool { return !slices.Contains(names, m.Name) })
+	o.Root, o.Whole, o.Progress = root, only == "" && most == 0, os.Stdout
+	for _, m := range all {
+		if only != "" && !slices.Contains(strings.Split(only, ","), m.Name) {
+			continue
+		}
+		if most > 0 {
+			m.Worlds = min(m.Worlds, most)
+		}
+		o.Mutations = append(o.Mutations, m)
 	}
-	r, err := mutation.Run(ctx, mutation.Options{Root: root, Mutations: all, Whole: whole, Jobs: jobs, Catches: catches,
-		Progress: os.Stdout})
+	r, err := mutation.Run(ctx, o)
 	if err != nil {
 		return err
 	}
