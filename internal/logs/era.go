@@ -52,7 +52,8 @@ type eraRecord struct {
 const eraBytesMax = 64 << 20
 
 // beginEra lists the segments that count, and opens this holder's era over them. Without
-// eras it only lists.
+// eras it only lists. A holder that failed to open its era before may find it opened: by a
+// write whose reply was lost. Then what was written down counts.
 func (g *Gateway) beginEra(ctx context.Context) ([]blob.Entry, error) {
 	var last *eraRecord
 	var records []string
@@ -61,7 +62,7 @@ func (g *Gateway) beginEra(ctx context.Context) ([]blob.Entry, error) {
 		if last, records, err = g.lastEra(ctx); err != nil {
 			return nil, err
 		}
-		if last != nil && last.Era >= g.config.Era {
+		if last != nil && last.Era >= g.config.Era && !(g.config.again && last.Era == g.config.Era) {
 			return nil, fmt.Errorf("open era %d of the logs: era %d was opened: %w", g.config.Era, last.Era, ErrNotHeld)
 		}
 	}
@@ -70,6 +71,10 @@ func (g *Gateway) beginEra(ctx context.Context) ([]blob.Entry, error) {
 		return all, err
 	}
 	entries, void := punctual(all, last)
+	if last != nil && last.Era == g.config.Era {
+		records = slices.DeleteFunc(records, func(key string) bool { return key == eraKey(last.Era) })
+		return entries, g.tidyEra(ctx, void, records)
+	}
 	record := eraRecord{Era: g.config.Era, Segments: make([]string, 0, len(entries))}
 	for _, e := range entries {
 		record.Segments = append(record.Segments, e.Key)
@@ -85,13 +90,18 @@ func (g *Gateway) beginEra(ctx context.Context) ([]blob.Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open era %d of the logs: %w", g.config.Era, err)
 	}
+	return entries, g.tidyEra(ctx, void, records)
+}
+
+// tidyEra removes what the open era has made needless.
+func (g *Gateway) tidyEra(ctx context.Context, void, records []string) error {
 	g.counters.Void += uint64(len(void))
 	for _, key := range slices.Concat(void, records) {
 		if err := g.discard(ctx, key); err != nil {
-			return nil, fmt.Errorf("tidy era %d of the logs: %w", g.config.Era, err)
+			return fmt.Errorf("tidy era %d of the logs: %w", g.config.Era, err)
 		}
 	}
-	return entries, nil
+	return nil
 }
 
 // punctual parts the segments that count from those that came after their era had ended.

@@ -194,6 +194,33 @@ func TestAnEraIsOpenedOnceAndNeverAfterALaterOne(t *testing.T) {
 }
 
 // A log from before there were eras goes on when servers begin to take turns.
+// The record of an era may be there although its writer was told that it is not.
+func TestAHolderWhoseEraWasOpenedWithoutAWordOpensItAgain(t *testing.T) {
+	store := memory.New()
+	lost := errors.New("the reply was lost")
+	store.SetHook(func(_ context.Context, c memory.Call) error {
+		if c.Method == "Put" && c.After && strings.HasPrefix(c.Key, eraPrefix) {
+			return lost
+		}
+		return nil
+	})
+	h := NewHolder(store, Config{})
+	always := func() bool { return true }
+	if err := h.Hold(t.Context(), 3, always); !errors.Is(err, lost) {
+		t.Fatalf("the first try: %v", err)
+	}
+	if err := NewHolder(store, Config{}).Hold(t.Context(), 3, always); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("somebody else: %v", err)
+	}
+	store.SetHook(nil)
+	if err := h.Hold(t.Context(), 3, always); err != nil || !h.Held() {
+		t.Errorf("the second try: %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestALogOfALoneServerGoesOnInEras(t *testing.T) {
 	store, a := memory.New(), attempt(1)
 	alone := open(t, store)

@@ -37,7 +37,8 @@ type Config struct {
 	// something became durable and before anybody is told. nil: always.
 	Valid func() bool
 
-	foldCount int // for tests, which want it small
+	again     bool // this holder has tried to open its era before
+	foldCount int  // for tests, which want it small
 }
 
 // Write is one write of a segment, for metrics.

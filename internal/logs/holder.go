@@ -21,6 +21,7 @@ type Holder struct {
 
 	mu      sync.Mutex
 	gateway *Gateway // nil while the logs are elsewhere
+	tried   uint64   // the era that Hold tried to open last
 	era     uint64   // of the last that was opened
 	closing []chan struct{}
 }
@@ -39,6 +40,10 @@ func NewHolder(store blob.Store, config Config) *Holder {
 func (h *Holder) Hold(ctx context.Context, era uint64, valid func() bool) error {
 	config := h.config
 	config.Era, config.Valid = era, valid
+	h.mu.Lock()
+	config.again = h.tried == era
+	h.tried = era
+	h.mu.Unlock()
 	g, err := Open(ctx, h.store, config)
 	if err != nil {
 		return err
