@@ -23,7 +23,7 @@ import (
 func main() {
 	runner.MaybeSupervise(choose.Drivers()...)
 	os.Exit(cli.Run(context.Background(), cli.Program{
-		Serve: serve, Probe: probe, Version: version(), Args: os.Args[1:],
+		Serve: serve, Probe: probe, Operator: operator{}, Version: version(), Args: os.Args[1:],
 	}))
 }
 

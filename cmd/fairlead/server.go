@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/fairlead-ci/fairlead/internal/backup"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
 	"github.com/fairlead-ci/fairlead/internal/cli"
@@ -94,7 +95,12 @@ func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) 
 	if err := os.MkdirAll(o.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	if s.store, err = openStore(ctx, o); err != nil {
+	for _, folder := range []string{o.Data, o.Shared} {
+		if err := backup.CheckFolder(folder); folder != "" && err != nil {
+			return nil, cli.Misuse(err)
+		}
+	}
+	if s.store, err = openStore(ctx, o, log); err != nil {
 		return nil, err
 	}
 	s.closing(func() { _ = s.store.Close() })
@@ -157,7 +163,7 @@ func (s *server) openFolder(ctx context.Context) error {
 	return nil
 }
 
-func openStore(ctx context.Context, o cli.ServeOptions) (store.Store, error) {
+func openStore(ctx context.Context, o cli.ServeOptions, log *slog.Logger) (store.Store, error) {
 	if o.Store != "" {
 		opts := postgres.Options{}
 		if o.Shared != "" {
@@ -165,7 +171,10 @@ func openStore(ctx context.Context, o cli.ServeOptions) (store.Store, error) {
 		}
 		return postgres.Open(ctx, o.Store, opts)
 	}
-	return sqlite.Open(ctx, o.Data, sqlite.Options{})
+	return sqlite.Open(ctx, o.Data, sqlite.Options{Damaged: func(what string) {
+		log.Error("the database is damaged; streams that can't be read are quarantined, everything else goes on",
+			"damage", what, "more", "fairlead admin verify")
+	}})
 }
 
 func (s *server) storeName() string {
@@ -218,16 +227,26 @@ func (s *server) startEngine(ctx context.Context) error {
 	return nil
 }
 
-// settle makes sure that the default pool is there.
+// settle makes sure that the default pool is there. A fleet that is just changing hands is
+// borne with.
 func (s *server) settle(ctx context.Context) error {
-	_, err := s.engine.Submit(ctx, engine.Envelope{Tenant: domain.DefaultTenant, Partition: defaultPool.Partition(),
-		Stream: defaultPool.Stream(), Command: pool.CreatePool{
-			Cause:  domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: "start", Via: "internal"}},
-			Tenant: domain.DefaultTenant, Pool: defaultPool, Config: pool.DefaultConfig()}})
-	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeAlreadyExists {
-		return nil
+	for deadline := time.Now().Add(joinWithin); ; {
+		_, err := s.engine.Submit(ctx, engine.Envelope{Tenant: domain.DefaultTenant, Partition: defaultPool.Partition(),
+			Stream: defaultPool.Stream(), Command: pool.CreatePool{
+				Cause:  domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: "start", Via: "internal"}},
+				Tenant: domain.DefaultTenant, Pool: defaultPool, Config: pool.DefaultConfig()}})
+		if r, ok := domain.AsRejection(err); err == nil || ok && r.Code == domain.CodeAlreadyExists {
+			return nil
+		}
+		if s.fleet == nil || !between(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return fmt.Errorf("make the default pool: %w", err)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return err
 }
 
 func (s *server) newEngine() {
@@ -376,7 +395,7 @@ func (s *server) listen(ctx context.Context, l net.Listener, h front) error {
 		}
 	}
 	if err := s.settle(ctx); err != nil {
-		return fmt.Errorf("make the default pool: %w", err)
+		return err
 	}
 	if err := s.announce(ctx); err != nil {
 		return err

@@ -190,7 +190,8 @@ func (s *server) handler() (*httpapi.Server, error) {
 		SignInPage: func(w http.ResponseWriter, r *http.Request, p httpapi.SignInPrompt) {
 			pages.SignIn(w, r, web.SignIn(p))
 		},
-		Metrics: s.metrics.Handler(), Ready: s.ready, Gate: s.gate, Log: s.log, Observe: s.metrics.Served, Now: s.now}), nil
+		Metrics: s.metrics.Handler(), Ready: s.ready, Gate: s.gate, Present: s.engine.Present, Log: s.log,
+		Observe: s.metrics.Served, Now: s.now}), nil
 }
 
 // authorizeGit says what a git client may do: an attempt fetches its own commit, an

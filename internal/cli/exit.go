@@ -37,6 +37,14 @@ func Misuse(err error) error {
 	return &usageError{err.Error()}
 }
 
+// Refused is an error that says no, with a stable code: exit code 3.
+func Refused(code string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &refusal{code: code, text: err.Error()}
+}
+
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // refusal is a no that this program says by itself, in the form in which the server says

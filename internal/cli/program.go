@@ -25,6 +25,8 @@ type Program struct {
 	Serve Serve
 	// Probe asks every isolation driver whether it works here, for doctor.
 	Probe func(context.Context) []Finding
+	// Operator looks after what servers keep, for admin.
+	Operator Operator
 	// Extra are commands that main adds.
 	Extra   []*cobra.Command
 	Version string

@@ -182,9 +182,27 @@ func (s *Server) admit(next connect.ServerFunc) connect.ServerFunc {
 				c.principal = credential.Runner(domain.SessionID(exchange.GetSession()))
 			}
 			c.digest = digestIf(write, message)
-			return s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(message, op.field)})
+			if err := s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(message, op.field)}); err != nil {
+				return err
+			}
+			return s.present(ctx, op.action)
 		}})
 	}
+}
+
+// present compares what the client has seen acknowledged with what the server holds, once
+// the client is known: a stranger must not be able to stop a partition. Who only asks how
+// the server does is answered all the same.
+func (s *Server) present(ctx context.Context, a Action) error {
+	if s.cfg.Present == nil || a == ActionServerRead {
+		return nil
+	}
+	for _, token := range TokensFrom(ctx) {
+		if err := s.cfg.Present(ctx, token); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // digestIf spares reads, and the bulk of log chunks, a digest that nobody asks for.

@@ -11,6 +11,7 @@ import (
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
 	"github.com/fairlead-ci/fairlead/internal/credential"
+	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
 // Config is what the handler serves. Procedures that are nil are not served, so a server
@@ -38,6 +39,9 @@ type Config struct {
 
 	// Gate verifies credentials. Required.
 	Gate *credential.Gate
+	// Present compares an acknowledgement token that a client brings with what the server
+	// holds; an error refuses the request. Nil: tokens are not looked at.
+	Present func(ctx context.Context, token domain.Token) error
 	// Access decides permissions. Nil: Allow.
 	Access Access
 	// Log gets access lines and faults. Nil: slog.Default.

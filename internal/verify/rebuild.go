@@ -28,8 +28,10 @@ type RebuildConfig struct {
 	Archive store.Archive
 	Kinds   []*engine.Kind
 	// Stream, if set, is the only stream whose records are made anew.
-	Stream   domain.StreamID
-	Progress func(stage string, done, total int64)
+	Stream domain.StreamID
+	// HeadsThere: every stream of the log has a head, so none is looked for.
+	HeadsThere bool
+	Progress   func(stage string, done, total int64)
 }
 
 // Rebuild makes heads, list rows and checkpoints anew from events, a few streams per
@@ -104,6 +106,9 @@ type rebuild struct {
 
 // headless gives every stream of the log a head, so that the pages below find it.
 func (r *rebuild) headless(ctx context.Context) (err error) {
+	if r.HeadsThere {
+		return nil
+	}
 	image, err := r.Archive.Image(ctx)
 	if err != nil {
 		return err

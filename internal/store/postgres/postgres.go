@@ -49,6 +49,9 @@ type Options struct {
 	// alone. A server that hangs in the middle of an append holds its partition's row no
 	// longer than that, so that whoever takes over need not wait longer.
 	Lease time.Duration
+	// Beside opens a database that others use, for backups and examinations: its schema is
+	// left as it is.
+	Beside bool
 }
 
 // Store is the port on a PostgreSQL database.
@@ -82,8 +85,10 @@ func open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.Lease > 0 && opts.ConnsMax == 0 && !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = max(config.MaxConns, connsOfFleet)
 	}
-	if err := migrate(ctx, config.ConnConfig, opts.Schema); err != nil {
-		return nil, err
+	if !opts.Beside {
+		if err := migrate(ctx, config.ConnConfig, opts.Schema); err != nil {
+			return nil, err
+		}
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

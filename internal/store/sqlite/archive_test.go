@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,20 +97,22 @@ func TestAFolderWithoutADatabaseIsNotFound(t *testing.T) {
 	}
 }
 
-func TestWhoUsesAFolderIsKnown(t *testing.T) {
+func TestAFolderThatIsHeldHasNoServer(t *testing.T) {
 	dir := fastDir(t)
-	if why, used := InUse(dir); used {
-		t.Errorf("an unused folder: %s", why)
-	}
-	s := mustOpen(t, dir)
-	if why, used := InUse(dir); !used || !strings.Contains(why, fmt.Sprint(os.Getpid())) {
-		t.Errorf("a used folder: %v %s", used, why)
-	}
-	if err := s.Close(); err != nil {
+	release, err := Hold(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if why, used := InUse(dir); used {
-		t.Errorf("a folder that was left: %s", why)
+	if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("a server starts in a folder that is held: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, dir)
+	defer func() { _ = s.Close() }()
+	if _, err := Hold(dir); !errors.Is(err, ErrInUse) {
+		t.Errorf("a server's folder can be held: %v", err)
 	}
 }
 

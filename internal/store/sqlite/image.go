@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/store/sqlstore"
 )
@@ -211,16 +210,12 @@ func (w *rewriter) each(ctx context.Context, text string, rows [][]any, fits fun
 	return stmt.Close()
 }
 
-// InUse reports whether a process has the data folder, and which.
-func InUse(dir string) (string, bool) {
+// Hold takes a data folder as a server does, without opening anything in it: no server can
+// start there until release is called. ErrInUse names who has it.
+func Hold(dir string) (release func() error, err error) {
 	lock, err := lockFolder(dir)
 	if err != nil {
-		return err.Error(), errors.Is(err, ErrInUse)
+		return nil, err
 	}
-	_ = lock.release()
-	return "", false
+	return lock.release, nil
 }
-
-var _ interface {
-	Losses(context.Context, domain.PartitionID) ([]store.Loss, error)
-} = (*Beside)(nil)

@@ -1,0 +1,147 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
+	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
+	"github.com/fairlead-ci/fairlead/internal/verify"
+)
+
+// events decodes the events of a row of the log; nil when they can't be.
+func (m *making) events(row *store.Row) []any {
+	for _, k := range m.Kinds {
+		if k.Name != row.Stream.Kind() {
+			continue
+		}
+		events, err := k.DecodeEvents(row.Events)
+		if err != nil {
+			return nil
+		}
+		return events
+	}
+	return nil
+}
+
+// note remembers what history says of sealed logs, for those that the base has.
+func (m *making) note(row *store.Row) {
+	if m.base == nil || row.Stream.Kind() != "run" {
+		return
+	}
+	for _, e := range m.events(row) {
+		if s, ok := e.(*run.LogSealed); ok && s.Log.Offset == 0 {
+			m.sealed[s.Log.Object] = s.Log.Digest
+		}
+	}
+}
+
+// short is a name by the half of its digest: the index of a large backup must fit memory.
+type short [16]byte
+
+func shortOf(name string) short {
+	sum := sha256.Sum256([]byte(name))
+	return short(sum[:16])
+}
+
+// references reads the backup back: every row, and whether every object that history names
+// is in the backup with the right digest.
+func (m *making) references(ctx context.Context) error {
+	index := map[short]domain.Digest{}
+	if err := eachEntry(m.Folder, func(e *entry) error {
+		if e.Kind == kindObject {
+			index[shortOf(e.Name)] = e.Digest
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	file, err := os.Open(filepath.Join(m.Folder, recordsFile))
+	if err != nil {
+		return err
+	}
+	var rows int64
+	r := &recordReader{table: func(*store.Table) error { return ctx.Err() }, row: func(t *store.Table, values []any) error {
+		if rows++; rows%rowsTold == 0 {
+			m.Progress("reading back", rows, m.manifest.Counts.Rows)
+		}
+		if t.Name != store.TableLog {
+			return nil
+		}
+		p, row := store.LogOf(values)
+		return m.refer(ctx, p, &row, index)
+	}}
+	err = r.read(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("read back %s: %w", recordsFile, err)
+	}
+	return nil
+}
+
+func (m *making) refer(ctx context.Context, p domain.PartitionID, row *store.Row, index map[short]domain.Digest) error {
+	for _, event := range m.events(row) {
+		for _, r := range verify.References(row.Tenant, row.Stream, event) {
+			place := verify.Finding{Partition: p, Position: row.Position, Tenant: row.Tenant, Stream: row.Stream,
+				Version: row.Version, Object: r.Key}
+			have := m.expect(place, r.What, r.Digest, index)
+			if !have || r.What != "snapshot" {
+				continue
+			}
+			if err := m.referBelow(ctx, place, r.Digest, index); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expect notes damage unless the backup has the object with that digest.
+func (m *making) expect(place verify.Finding, what string, digest domain.Digest, index map[short]domain.Digest) bool {
+	have, there := index[shortOf(place.Object)]
+	switch {
+	case !there:
+		place.Code, place.Text = verify.ObjectMissing, fmt.Sprintf("the object of the %s is not there", what)
+	case have != digest:
+		place.Code, place.Text = verify.ObjectDamaged, fmt.Sprintf("the object of the %s digests to %s, not %s", what, have, digest)
+	default:
+		return true
+	}
+	place.Fix = "restore an earlier backup of it"
+	m.damaged(place)
+	return false
+}
+
+// referBelow does the same for what a snapshot names in its turn.
+func (m *making) referBelow(
+	ctx context.Context, place verify.Finding, digest domain.Digest, index map[short]domain.Digest,
+) error {
+	file, err := os.Open(m.contents.path(digest))
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(reader{ctx, file})
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	s, err := snapshot.Decode(text)
+	if err != nil {
+		place.Code, place.Text, place.Fix = verify.ObjectDamaged, err.Error(), "use the version of fairlead that wrote it"
+		m.damaged(place)
+		return nil
+	}
+	for _, below := range []domain.Digest{s.Workflow.Digest, s.Github} {
+		if below.Valid() {
+			place.Object = blob.ObjectKey(place.Tenant, below)
+			m.expect(place, "file that a snapshot names", below, index)
+		}
+	}
+	return nil
+}
