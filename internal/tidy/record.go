@@ -37,9 +37,7 @@ var (
 	// mapPaths are the names in code marks of the map that can be paths of the tree.
 	mapPaths = regexp.MustCompile(
 		"`((?:api|cmd|docs|examples|internal|scripts|test|tools|\\.ci|\\.fairlead)(?:/[^`*{}<> ]*)?)`")
-	links    = regexp.MustCompile(`\]\(([^)#?\s]+)[^)]*\)`)
-	specIDs  = regexp.MustCompile(`\[([A-Z]{2,}-\d+)\]`)
-	specMust = regexp.MustCompile(`\bMUST\b`)
+	links = regexp.MustCompile(`\]\(([^)#?\s]+)[^)]*\)`)
 )
 
 // records wants the header, the parts and the index of decision records.
@@ -219,6 +217,9 @@ func rewriteDocs(t *Tree) error {
 	if err := write(recordsIndex, t.index()); err != nil {
 		return err
 	}
+	if err := rewriteSpec(t, write); err != nil {
+		return err
+	}
 	f := t.file(mapPath)
 	if f == nil {
 		return nil
@@ -275,47 +276,6 @@ func codesProved(t *Tree) ([]Finding, error) {
 		}
 	}
 	return out, nil
-}
-
-// specProved wants an id on every MUST of docs/spec, and a test that names each id.
-func specProved(t *Tree) ([]Finding, error) {
-	var proofs strings.Builder
-	for _, f := range t.Files {
-		if f.Test || f.Fixture || below(f.Path, "test") {
-			proofs.Write(f.Text)
-		}
-	}
-	var out []Finding
-	for _, f := range t.Files {
-		if !below(f.Dir(), "docs/spec") || f.Ext() != ".md" {
-			continue
-		}
-		for i, paragraph := range paragraphs(string(f.Text)) {
-			ids := specIDs.FindAllStringSubmatch(paragraph, -1)
-			if len(ids) == 0 && specMust.MatchString(paragraph) {
-				out = append(out, Finding{f.Path, i, "a MUST without an id like [RUN-12]"})
-			}
-			for _, id := range ids {
-				if !strings.Contains(proofs.String(), id[1]) {
-					out = append(out, Finding{f.Path, i, "no test names " + id[1]})
-				}
-			}
-		}
-	}
-	return out, nil
-}
-
-// paragraphs are the paragraphs and list items of a page by their first line.
-func paragraphs(text string) map[int]string {
-	out := map[int]string{}
-	start := 1
-	for i, line := range strings.Split(text, "\n") {
-		if line == "" || strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "|") {
-			start = i + 1
-		}
-		out[start] += line + "\n"
-	}
-	return out
 }
 
 // workflowsCompile compiles every workflow that we show: our own, and those of examples.
