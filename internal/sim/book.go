@@ -288,6 +288,11 @@ func (b *book) acts(a *attempt, begins bool) {
 func (b *book) token(t domain.Token) {
 	if t != (domain.Token{}) {
 		b.promises.tokens = append(b.promises.tokens, t)
+		for i := range b.checks {
+			if f := b.checks[i].token; f != nil {
+				f(t)
+			}
+		}
 	}
 }
 
@@ -405,7 +410,7 @@ func (b *book) mayRest(s *run.State, j int) bool {
 	job := s.Jobs[j]
 	switch job.State {
 	case run.StateReady:
-		return s.Request.Tenant != b.world.tenants[0]
+		return s.Request.Tenant != b.world.tenants[0] || !slices.Contains(tiers, s.Request.Tier)
 	case run.StateActive:
 		return job.Current().Held
 	case run.StateWaiting:

@@ -20,6 +20,7 @@ type checker struct {
 
 	said     func(m *machine, req *runnerv1.ExchangeRequest)                                  // by an honest runner
 	told     func(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) // to whoever asked, liars too
+	token    func(t domain.Token)                                                             // was given to somebody
 	promised func(client string, tenant domain.TenantID, id domain.RunID)                     // a run, to a client
 	shown    func(s *server, p *process, rows []engine.Committed)                             // to a server's observers
 	lost     func(p *process, partition domain.PartitionID)                                   // what was shown is over

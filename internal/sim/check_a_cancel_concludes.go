@@ -31,6 +31,17 @@ func cancelConcludes(w *world) checker {
 				}
 			}
 		},
+		held: func(id domain.StreamID, _ uint64, state any) {
+			s, ok := state.(*run.State)
+			if !ok || s.Desired != domain.DesiredCancel || s.Concluded() {
+				return
+			}
+			for j, job := range s.Jobs {
+				if a := job.Current(); a != nil && a.Desired != domain.DesiredCancel {
+					w.violation(checkCancel, "%s is to be cancelled, and attempt %d of job %d was not asked to stop", id, a.Number, j)
+				}
+			}
+		},
 		end: func() {
 			for _, id := range w.book.order {
 				if s := runs[id]; s != nil && s.asked && !s.concluded {

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
 const checkOneLease = "at most one live lease exists per job, and a runner holds no more leases than its capacity"
@@ -12,8 +13,22 @@ func oneLiveLease(w *world) checker {
 	epochs := map[domain.JobID]uint64{}
 	held := map[domain.RunnerID]map[domain.AttemptID]bool{}
 	slots := map[domain.SlotToken]domain.AttemptID{}
+	moved := -leaderWait // when the pool got an owner
 	return checker{
 		sentence: checkOneLease,
+		acquired: func(own store.Ownership) {
+			if own.Partition == poolName.Partition() {
+				moved = w.sched.now
+			}
+		},
+		acts: func(a *attempt, begins bool) { // what a runner really executes
+			m := a.machine
+			for _, other := range m.attempts {
+				if begins && other != a && other.alive && other.order.Slot == a.order.Slot {
+					w.violation(checkOneLease, "%s executes %s and %s in the slot %s", m.name, a.id, other.id, a.order.Slot)
+				}
+			}
+		},
 		event: func(e *seen) {
 			if e.number == 0 {
 				return
@@ -29,7 +44,10 @@ func oneLiveLease(w *world) checker {
 					w.violation(checkOneLease, "%s has epoch %d after %d", id, event.Epoch, epochs[job])
 				}
 				// A token whose lease never reached the runner is open still, once that lease is over.
-				if other, ok := slots[event.Slot]; ok && live[other.Job()] == other {
+				// And a pool that changes hands may have two leaders' grants under way: then the
+				// runner refuses the second (see acts), and nobody but it can.
+				moving := w.sched.now < moved+leaderWait
+				if other, ok := slots[event.Slot]; ok && live[other.Job()] == other && !moving {
 					w.violation(checkOneLease, "the slot %s was lent to %s and to %s", event.Slot, other, id)
 				}
 				live[job], epochs[job], slots[event.Slot] = id, event.Epoch, id
@@ -37,7 +55,7 @@ func oneLiveLease(w *world) checker {
 					held[event.Runner] = map[domain.AttemptID]bool{}
 				}
 				held[event.Runner][id] = true
-				if m := w.book.runners[event.Runner]; m != nil && len(held[event.Runner]) > m.capacity {
+				if m := w.book.runners[event.Runner]; m != nil && len(held[event.Runner]) > m.capacity && !moving {
 					w.violation(checkOneLease, "%s has %d leases with a capacity of %d", m.name, len(held[event.Runner]), m.capacity)
 				}
 			case *run.AttemptConcluded:

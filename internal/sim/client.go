@@ -135,6 +135,14 @@ func (c *client) wish(n int) {
 			w.violation(checkActsOnce, "key %s of %s with another body gave %s", key, c.name, other)
 		}
 	}
+	if c.random.IntN(4) == 0 { // the same key means something else to each tenant
+		if other := w.namesake(r); other != nil {
+			c.create(other, key, "")
+		}
+	}
+	if c.random.IntN(6) == 0 {
+		c.fork(id, r)
+	}
 	switch c.random.IntN(5) {
 	case 0:
 		c.process.sleep(between(c.random, 0, 40*time.Second))
@@ -157,6 +165,9 @@ func (c *client) create(r *remote, key, title string) (domain.RunID, bool) {
 	})
 	if err != nil {
 		w.line(c.name, "refused", "create %s: %v", key, err)
+		if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeIdempotencyMismatch && title == "" {
+			w.violation(checkActsOnce, "the first use of key %s by %s for this tenant was refused: %v", key, c.name, err)
+		}
 		return "", false
 	}
 	accepted, _ := answer.(trigger.Accepted)

@@ -32,7 +32,7 @@ func (w *world) setUp() {
 			id: identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
 	}
 	for i, tenant := range []domain.TenantID{w.tenants[0], w.tenants[0], w.tenants[0], w.tenants[1]} {
-		r := &remote{tenant: tenant, name: fmt.Sprintf("repo%d", i), url: fmt.Sprintf("https://source/repo%d.git", i),
+		r := &remote{tenant: tenant, name: fmt.Sprintf("repo%d", i%3), url: fmt.Sprintf("https://source/repo%d.git", i),
 			id:        domain.RepositoryID(domain.EncodeID(domain.PrefixRepository, w.id(w.wall()))),
 			partition: w.partitions[min(i, 2)], workflow: map[string]string{}, told: map[string]bool{}}
 		r.push(w)
@@ -77,13 +77,15 @@ func (w *world) found(p *process) {
 	admin := domain.Cause{Actor: domain.Actor{Kind: "admin", ID: "setup", Via: "simulation"}}
 	submit := func(at domain.PartitionID, tenant domain.TenantID, stream domain.StreamID, command any) {
 		for {
-			_, err := w.servers[0].engine.Submit(context.Background(), engine.Envelope{
+			ack, err := w.servers[0].engine.Submit(context.Background(), engine.Envelope{
 				Tenant: tenant, Partition: at, Stream: stream, Command: command, Cause: admin})
-			if err == nil {
+			switch {
+			case err == nil:
+				w.book.token(ack.Token)
 				return
-			}
-			if definite(err) {
-				panic(fmt.Sprintf("set up: %v", err))
+			case definite(err):
+				w.violation("what an administrator asks for is done", "%T: %v", command, err)
+				return
 			}
 			p.sleep(100 * time.Millisecond)
 		}

@@ -194,6 +194,9 @@ func (w *world) live() {
 		}
 	}
 	if w.broken == nil {
+		w.month()
+	}
+	if w.broken == nil {
 		w.line("world", "rest", "")
 		w.book.close()
 	}
