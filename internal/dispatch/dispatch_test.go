@@ -589,3 +589,21 @@ func TestAReportThatMemoryCanNotPlaceYetIsRefusedAsAWhole(t *testing.T) {
 		}
 	})
 }
+
+// A leader that has not loaded every partition does not know which slots are lent there.
+func TestNothingIsPlacedBeforeAllLeasesAreKnown(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		y.dispatch.mu.Lock()
+		delete(y.dispatch.board.ready, away)
+		y.dispatch.mu.Unlock()
+		y.request(home, 1, 1, nil)
+		if l := h.poll().GetLeases(); len(l) > 0 {
+			t.Fatalf("placed while %s is not loaded: %v", away, l)
+		}
+		y.dispatch.Ready(away, true)
+		if l := h.poll().GetLeases(); len(l) != 1 {
+			t.Fatalf("placed once it is loaded: %v", l)
+		}
+	})
+}

@@ -81,7 +81,7 @@ type Dispatcher struct {
 
 	mu      sync.Mutex
 	board   *board
-	polls   map[domain.RunnerID]chan struct{} // closed to wake a waiting poll
+	polls   map[domain.RunnerID]chan struct{}      // closed to wake a waiting poll
 	swept   map[domain.StreamID]domain.PartitionID // streams that were shown whole, and where they live
 	repairs uint64
 	// refusals counts refused callers per attempt; see refuseAccess.
@@ -207,7 +207,10 @@ func (d *Dispatcher) place(ctx context.Context) {
 		return
 	}
 	d.mu.Lock()
-	picks := d.board.place(d.now())
+	var picks []pick
+	if d.allReady() { // a lease that is not loaded yet holds a slot too
+		picks = d.board.place(d.now())
+	}
 	d.mu.Unlock()
 	for _, p := range picks {
 		err := d.cfg.Engine.Send(ctx, engine.Envelope{
