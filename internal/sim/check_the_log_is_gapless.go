@@ -47,7 +47,11 @@ func gaplessLog(w *world) checker {
 				e.position = b.Rows[i].Position
 			}
 			if len(b.Rows) > 0 {
-				e.digest = store.BatchDigest(e.digest, b.Rows)
+				before := e.digest
+				e.digest = store.BatchDigest(before, b.Rows)
+				if before != "" && e.digest == store.BatchDigest("", b.Rows) {
+					w.violation(checkGapless, "%s: the digest at %d does not depend on the one before", b.Partition, e.position)
+				}
 			}
 			if b.Digest != e.digest {
 				w.violation(checkGapless, "%s: the batch at %d says %s, its rows add up to %s", b.Partition, e.position, b.Digest, e.digest)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/sim"
 )
 
@@ -149,7 +150,7 @@ func try(ctx context.Context, o Options, dir string, m *Mutation, skip []uint64)
 func (r *Report) judge(whole bool) {
 	say := func(form string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(form, args...)) }
 	for _, c := range r.Dirty {
-		say("the unbroken build is not clean: seed %d: %s: %s", c.Seed, c.Check, c.What)
+		say("the unbroken build is not clean: seed %d: %s: %s", c.Seed, c.Check, brief(c.What))
 	}
 	hit := map[string]bool{}
 	for i := range r.Verdicts {
@@ -187,8 +188,14 @@ func (v *Verdict) line() string {
 			v.Took.Round(time.Second))
 	}
 	c := v.Catches[0]
-	return fmt.Sprintf("%-44s seed %4d  %s (%s; %s)\n", v.Mutation.Name, c.Seed, c.Check, strings.TrimSpace(c.What),
+	return fmt.Sprintf("%-44s seed %4d  %s (%s; %s)\n", v.Mutation.Name, c.Seed, c.Check, brief(c.What),
 		v.Took.Round(time.Second))
+}
+
+// brief is the first line, and not all of a long one.
+func brief(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return domain.Clip(line, 200)
 }
 
 // Markdown writes the report as a table.
