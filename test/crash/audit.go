@@ -38,7 +38,8 @@ func (s *Siege) audit(ctx context.Context) error {
 			continue
 		}
 		for token := range s.Book.tokens {
-			if token.Partition == own.Partition && token.Position > 0 && digests[store.Position(token.Position)] != token.Digest {
+			at := store.Position(token.Position)
+			if token.Partition == own.Partition && at > 0 && digests[at] != token.Digest {
 				s.Book.finding("the log of %s does not hold the acknowledged batch that ends at %d", own.Partition, token.Position)
 			}
 		}

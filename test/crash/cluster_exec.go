@@ -83,7 +83,8 @@ func (c *cluster) url(address string) string {
 
 // answers reports whether the server takes connections.
 func (c *cluster) answers() bool {
-	_, err := run(c.dir, os.Environ(), filepath.Join(c.bin, "pg_isready"), "-q", "-h", c.dir, "-p", strconv.Itoa(c.port))
+	_, err := run(c.dir, os.Environ(), filepath.Join(c.bin, "pg_isready"), "-q", "-U", "postgres",
+		"-h", c.dir, "-p", strconv.Itoa(c.port))
 	return err == nil
 }
 

@@ -15,6 +15,7 @@ var (
 	flagSeed    = flag.Uint64("seed", 0, "seed of the first siege; 0: the first one that the journal has not")
 	flagJournal = flag.String("journal", "", "file that accumulates sieges")
 	flagServers = flag.Int("servers", 1, "servers on one PostgreSQL database")
+	flagPlanted = flag.Bool("planted", false, "also besiege builds with a planted defect")
 	flagKeep    = flag.Bool("keep", false, "keep the folder of every siege")
 )
 

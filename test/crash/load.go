@@ -374,10 +374,12 @@ func (l *load) follow() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, followTime)
-		_, err := followers[l.draw(l.Servers)].FollowLog(ctx, &fairleadv1.FollowLogRequest{Attempt: attempt}, func(content []byte, offset int64) error {
+		note := func(content []byte, offset int64) error {
 			l.Book.logged(attempt, content, offset)
 			return nil
-		})
+		}
+		request := &fairleadv1.FollowLogRequest{Attempt: attempt}
+		_, err := followers[l.draw(l.Servers)].FollowLog(ctx, request, note)
 		if answer := client.Refusal(err); answer != nil {
 			l.Book.code(answer.GetCode(), answer.GetMessage())
 		}

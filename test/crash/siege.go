@@ -247,7 +247,8 @@ func (s *Siege) introduce() error {
 		return err
 	}
 	env := append(s.env, "FAIRLEAD_DATA="+s.servers[0].data)
-	out, err := run(dir, env, filepath.Join(s.Programs, "fairlead"), "run", "--workflow", "chain.yml", "--json", "--detach")
+	fairlead := filepath.Join(s.Programs, "fairlead")
+	out, err := run(dir, env, fairlead, "run", "--workflow", "chain.yml", "--json", "--detach")
 	if err != nil {
 		return err
 	}

@@ -343,7 +343,8 @@ func (s *Siege) compareLog(a *fairleadv1.Attempt, spec kindOfJob, content string
 	own := content[at:]
 	switch {
 	case a.GetOutcome() == "success" && !strings.HasPrefix(own, whole.String()):
-		b.note("the log of %s, which succeeded, does not hold all its lines: %s", a.GetId(), firstDifference(own, whole.String()))
+		b.note("the log of %s, which succeeded, does not hold all its lines: %s", a.GetId(),
+			firstDifference(own, whole.String()))
 	case a.GetOutcome() != "success" && a.GetLog().GetGaps() == 0 && !a.GetLog().GetTruncated():
 		// What comes behind the beginning may be a word of the runner's own, and no line.
 		if n := same(own, whole.String()); strings.Contains(own[n:], " of "+a.GetId()) {

@@ -51,7 +51,8 @@ type kindOfJob struct {
 // sorts are all of them. Together they hold what can go wrong: chains, jobs that act on
 // the outside, jobs that fetch, jobs that fail and are retried, jobs to be cancelled.
 var sorts = []sort{
-	{file: "chain.yml", weight: 4, jobs: []kindOfJob{{key: "first", lines: 12}, {key: "second", needs: "first", lines: 20}}},
+	{file: "chain.yml", weight: 4, jobs: []kindOfJob{
+		{key: "first", lines: 12}, {key: "second", needs: "first", lines: 20}}},
 	{file: "outside.yml", weight: 4, jobs: []kindOfJob{{key: "publish", lines: 70, effectful: true}}},
 	{file: "fetch.yml", weight: 2, jobs: []kindOfJob{{key: "fetch", lines: 8, checkout: true}}},
 	{file: "fails.yml", weight: 2, jobs: []kindOfJob{{key: "shaky", lines: 10, fails: true}}},
@@ -97,7 +98,8 @@ func (s sort) text(world string) string {
 		out.WriteString("    retry: {max: 10, on: [runner_lost, platform_error], backoff: 1}\n")
 		fmt.Fprintf(&out, "    env: {LINES_OF_IT: \"%d\"}\n    steps:\n", j.lines)
 		if j.checkout {
-			out.WriteString("      - checkout\n      - run: test \"$(cat content)\" = \"what was committed\"\n        shell: bash\n")
+			out.WriteString("      - checkout\n      - shell: bash\n")
+			out.WriteString("        run: test \"$(cat content)\" = \"what was committed\"\n")
 		}
 		out.WriteString("      - shell: bash\n        run: |\n")
 		script := stepScript

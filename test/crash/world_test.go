@@ -2,7 +2,6 @@ package crash
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,109 +105,6 @@ func TestTheSameSeedGivesTheSameSchedule(t *testing.T) {
 		if !strings.Contains(all, want) {
 			t.Errorf("300 episodes have no %s", want)
 		}
-	}
-}
-
-func TestAProxyTakesTheNetworkAway(t *testing.T) {
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = echo.Close() }()
-	go func() {
-		for {
-			conn, err := echo.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				buffer := make([]byte, 100)
-				for {
-					n, err := conn.Read(buffer)
-					if err != nil {
-						_ = conn.Close()
-						return
-					}
-					_, _ = conn.Write(buffer[:n])
-				}
-			}()
-		}
-	}()
-	p, err := newProxy("127.0.0.1:0", echo.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	// says sends a word and tells what came back: the word, "" for silence, or an error.
-	says := func(conn net.Conn, wait time.Duration) string {
-		_ = conn.SetDeadline(time.Now().Add(wait))
-		if _, err := conn.Write([]byte("word")); err != nil {
-			return "gone"
-		}
-		buffer := make([]byte, 100)
-		n, err := conn.Read(buffer)
-		if e, ok := err.(net.Error); ok && e.Timeout() {
-			return ""
-		} else if err != nil {
-			return "gone"
-		}
-		return string(buffer[:n])
-	}
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", p.address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
-	const soon, never = 10 * time.Second, 100 * time.Millisecond
-	a := dial()
-	if got := says(a, soon); got != "word" {
-		t.Fatalf("pass: %q", got)
-	}
-	p.set(hold)
-	if got := says(a, never); got != "" {
-		t.Errorf("hold lets %q through", got)
-	}
-	p.set(pass)
-	_ = a.SetDeadline(time.Now().Add(soon))
-	buffer := make([]byte, 100)
-	if n, err := a.Read(buffer); err != nil || string(buffer[:n]) != "word" {
-		t.Errorf("what was held does not come after healing: %q, %v", buffer[:n], err)
-	}
-	for _, mode := range []passage{swallow, deafen} {
-		b := dial()
-		if got := says(b, soon); got != "word" {
-			t.Fatalf("pass: %q", got)
-		}
-		p.set(mode)
-		if got := says(b, never); got != "" {
-			t.Errorf("%s lets %q through", mode, got)
-		}
-		p.set(pass)
-		if got := says(b, soon); got != "gone" {
-			t.Errorf("after %s the connection goes on: %q", mode, got)
-		}
-	}
-	c := dial()
-	if got := says(c, soon); got != "word" {
-		t.Fatalf("pass: %q", got)
-	}
-	p.set(half)
-	if got := says(c, soon); got != "gone" {
-		t.Errorf("half a connection answers %q", got)
-	}
-	d := dial()
-	p.set(cut)
-	if got := says(d, soon); got != "gone" {
-		t.Errorf("a cut connection answers %q", got)
-	}
-	if conn, err := net.Dial("tcp", p.address()); err == nil { // the reset may come before the dial has returned
-		if got := says(conn, soon); got != "gone" {
-			t.Errorf("a new connection while cut answers %q", got)
-		}
-		_ = conn.Close()
 	}
 }
 
