@@ -6,6 +6,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [LEASE-1], [LEASE-2].
 const checkOneLease = "at most one live lease exists per job, and a runner holds no more leases than its capacity"
 
 func oneLiveLease(w *world) checker {
