@@ -19,11 +19,11 @@ RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/run
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up build setup test check race fault fuzz lint gen gallery bench e2e browser clean
+.PHONY: help demo up build setup test check race fault crash crash-long fuzz lint gen gallery bench e2e browser clean
 
 help: ## print this
 	@printf 'Fairlead %s\n\n' '$(VERSION)'
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 demo: build ## run a real project's tests through Fairlead, started by a git push
 	@scripts/demo.sh
@@ -59,6 +59,14 @@ fault: ## every call of every port made to fail, one at a time (STEP=N: every N-
 	@out=$$(mktemp); status=0; \
 		$(GO) test -count 1 -v -timeout 2h ./internal/fault -args -step $(or $(STEP),1) >$$out || status=$$?; \
 		grep -v -e '^=== ' $$out; rm -f $$out; exit $$status
+
+crash: ## kill, stop and part the real programs under load; a short siege on each store
+	@scripts/setup.sh --crash
+	@$(GO) test -count 1 -v -timeout 30m ./test/crash -kills 8
+
+crash-long: ## sieges of 100 kills on each store, until the journal has 500 of each
+	@scripts/setup.sh --crash
+	@nice -n 10 $(GO) test -count 1 -v -timeout 24h ./test/crash -planted -kills 100 -total 500 -journal journal.jsonl
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -4,6 +4,7 @@
 #   setup.sh            what every test needs
 #   setup.sh --browser  also what the browser test needs
 #   setup.sh --race     also what the race detector needs
+#   setup.sh --crash    also what the crash tests need
 #
 # On a Debian-like machine, as root or with sudo that asks nothing, missing programs are
 # installed by apt-get. Elsewhere the script names what is missing and fails if a test
@@ -37,6 +38,9 @@ have_oci() { command -v crun >/dev/null 2>&1 || command -v runc >/dev/null 2>&1;
 have_chromium() { [ -x "${FAIRLEAD_CHROMIUM:-/usr/bin/chromium}" ]; }
 have_npm() { command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1; }
 have_cc() { command -v "${CC:-gcc}" >/dev/null 2>&1; }
+have_strace() { command -v strace >/dev/null 2>&1; }
+have_ip() { command -v ip >/dev/null 2>&1; }
+have_uml() { command -v linux.uml >/dev/null 2>&1; }
 have_git() { command -v git >/dev/null 2>&1; }
 
 packages=
@@ -61,6 +65,14 @@ need have_postgres 'postgresql' 'the conformance suite of the store runs on a pr
 need have_oci 'runc' 'the isolation driver "oci" is tested with real containers'
 if [ "$more" = --race ]; then
 	need have_cc 'gcc libc6-dev' 'the race detector links C code'
+fi
+if [ "$more" = --crash ]; then
+	need have_strace 'strace' 'syncs of running processes are made to fail and to hang'
+	need have_ip 'iproute2' 'a server is cut off from its database by a network namespace'
+	# Debian has it for some processors only; where it lacks the test says so by itself.
+	case $(uname -m) in
+	x86_64 | i?86) need have_uml 'user-mode-linux' 'the clock is set in a guest machine, and nowhere else' ;;
+	esac
 fi
 if [ "$more" = --browser ]; then
 	need have_npm 'nodejs npm' 'the browser test is driven by playwright-core'
