@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,9 +12,6 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 )
-
-// askAgain is the pause before a lease is asked for again that could not be granted now.
-const askAgain = 50 * time.Millisecond
 
 // Manifests builds the order for a granted attempt. A *domain.Rejection says that it can
 // never be built; any other error that it may be tried again.
@@ -213,61 +209,8 @@ func (d *Dispatcher) place(ctx context.Context) {
 	}
 	d.mu.Unlock()
 	for _, p := range picks {
-		err := d.cfg.Engine.Send(ctx, engine.Envelope{
-			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Command: p.command,
-		}, func(ack engine.Ack, err error) { d.granted(p, ack, err) })
-		if err != nil {
-			d.granted(p, engine.Ack{}, err)
-		}
+		d.ask(ctx, grant{pick: p})
 	}
-}
-
-// granted settles a pick: on success the committed event has brought the lease already;
-// otherwise slot and job are free again.
-func (d *Dispatcher) granted(p pick, ack engine.Ack, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if r, ok := ack.Reply.(run.LeaseReply); err == nil && ok && r.Repeat && d.board.leases[r.Attempt] == nil {
-		// The slot's token is that of an attempt which has ended: the runner offers it a
-		// second time, so the job got nothing.
-		d.board.spent(p)
-		d.cfg.Log.Warn("runner offers a slot that it used before", "runner", p.command.RunnerName, "attempt", r.Attempt)
-		d.changed()
-		return
-	}
-	if err == nil {
-		d.cfg.Placed(d.now().Sub(p.head.since), p.head.class)
-		return
-	}
-	d.board.giveBack(p.command.Slot, p.command.Runner)
-	var r *domain.Rejection
-	if errors.As(err, &r) && !passing(r.Code) {
-		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
-		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
-	} else {
-		// The job counts as asked for until it is asked for again: others go first, and a
-		// partition that is away is not asked in a tight loop.
-		d.cfg.Log.Warn("lease could not be granted", "job", p.head.job, "error", err)
-		d.cfg.Host.After(askAgain, func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if h := d.board.heads[p.head.job]; h != nil {
-				h.asked = false
-			}
-			d.changed()
-		})
-	}
-	d.changed()
-}
-
-// passing reports whether a refusal says nothing of the run, only of its partition now: the
-// job waits on, and is asked for again.
-func passing(c domain.Code) bool {
-	switch c {
-	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeStorageFull:
-		return true
-	}
-	return false
 }
 
 func internal(name string) domain.Cause {

@@ -1,0 +1,126 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+)
+
+// askAgain is the pause before a lease is asked for again that could not be granted now.
+const askAgain = 50 * time.Millisecond
+
+// missedMax is how often a lease that the run says it granted may be missing in memory
+// before it counts as ended: a follower may be some seconds behind.
+const missedMax = 100
+
+// grant is a pick on its way.
+type grant struct {
+	pick
+	missed int // how often the run said that it was granted, and memory had no such lease
+}
+
+// ask asks the run for the lease of a pick. The same pick again is answered with the attempt
+// that the slot got, so asking twice is harmless.
+func (d *Dispatcher) ask(ctx context.Context, p grant) {
+	err := d.cfg.Engine.Send(ctx, engine.Envelope{
+		Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Command: p.command,
+	}, func(ack engine.Ack, err error) { d.granted(ctx, p, ack, err) })
+	if err != nil {
+		d.granted(ctx, p, engine.Ack{}, err)
+	}
+}
+
+// granted settles a pick: on success the committed event brings the lease; otherwise slot and
+// job are free again. While nobody knows which, the slot stays lent.
+func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var r *domain.Rejection
+	switch reply, ok := ack.Reply.(run.LeaseReply); {
+	case err == nil && ok && reply.Repeat && d.board.leases[reply.Attempt] == nil:
+		if d.cfg.Follow && p.missed < missedMax {
+			p.missed++
+			d.doubt(ctx, p)
+			return
+		}
+		// The slot's token is that of an attempt which has ended: the runner offers it a
+		// second time, so the job got nothing.
+		d.board.spent(p.pick)
+		d.cfg.Log.Warn("runner offers a slot that it used before", "runner", p.command.RunnerName, "attempt", reply.Attempt)
+	case err == nil:
+		d.cfg.Placed(d.now().Sub(p.head.since), p.head.class)
+		return
+	case !errors.As(err, &r):
+		d.cfg.Log.Warn("not known whether a lease was granted; asking again", "job", p.head.job, "error", err)
+		d.doubt(ctx, p)
+		return
+	case passing(r.Code):
+		// The job counts as asked for until it is asked for again: others go first, and a
+		// partition that is away is not asked in a tight loop.
+		d.board.giveBack(p.command.Slot, p.command.Runner)
+		d.cfg.Log.Warn("lease could not be granted", "job", p.head.job, "error", err)
+		d.cfg.Host.After(askAgain, func() { d.release(p) })
+	default:
+		d.board.giveBack(p.command.Slot, p.command.Runner)
+		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
+		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
+	}
+	d.changed()
+}
+
+// doubt asks for a pick again a little later: the lease may be granted although nobody said
+// so, and its slot must not be lent twice. mu is held.
+func (d *Dispatcher) doubt(ctx context.Context, p grant) {
+	d.cfg.Host.After(askAgain, func() {
+		d.mu.Lock()
+		known := d.board.leaseOf(p) != nil
+		leads := d.speaks(p.command.Pool.Partition()) && d.board.agents[p.command.Runner] != nil
+		if !known && !leads {
+			d.board.giveBack(p.command.Slot, p.command.Runner) // whoever leads now finds out
+		}
+		now := d.now()
+		d.mu.Unlock()
+		switch {
+		case known:
+		case !leads:
+			d.release(p)
+		default:
+			p.command.Until, p.command.AbandonBy = now.Add(d.cfg.Timing.Lease), now.Add(d.cfg.Timing.Abandon)
+			d.cfg.Host.Go(func() { d.ask(ctx, p) })
+		}
+	})
+}
+
+// release lets a job be asked for again.
+func (d *Dispatcher) release(p grant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.board.heads[p.head.job]; h != nil {
+		h.asked = false
+	}
+	d.changed()
+}
+
+// leaseOf is the live lease that came of a pick.
+func (b *board) leaseOf(p grant) *lease {
+	for _, l := range b.grip[p.command.Runner] {
+		if l.slot == p.command.Slot && l.attempt.Job() == p.head.job {
+			return l
+		}
+	}
+	return nil
+}
+
+// passing reports whether a refusal says nothing of the run, only of its partition now: the
+// job waits on, and is asked for again.
+func passing(c domain.Code) bool {
+	switch c {
+	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeStorageFull:
+		return true
+	}
+	return false
+}
