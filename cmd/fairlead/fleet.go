@@ -180,6 +180,11 @@ func (s *server) lookForOthers(ctx context.Context) error {
 func unexpected(picture store.Picture, self string, shared bool) error {
 	for _, m := range picture.Members {
 		switch {
+		case m.Format < codec.Oldest && m.Name != self && shared:
+			return fmt.Errorf("the server %s (version %s) reads events of format %d and no later one, and this program "+
+				"writes format %d at the least: they are more than one version apart. Upgrade all servers to a version "+
+				"between them first. A server that died is remembered for %s", m.Name, m.Version, m.Format, codec.Oldest,
+				store.MemberKept)
 		case !m.Live || m.Name == self:
 		case shared && m.Address == "":
 			return fmt.Errorf("the server %s uses this database alone; stop it, and start it with --shared", m.Name)

@@ -34,7 +34,8 @@ func (b *board) place(now time.Time) []pick {
 		b.held[as.Offer.Runner]++
 		out = append(out, pick{*h, run.GrantLease{
 			Cause: internal("dispatch"), Job: h.job, Runner: a.Runner.Runner, RunnerName: a.Name, Session: a.Session,
-			Pool: a.pool, Tiers: as.Offer.Tiers, Alias: as.AliasText(), Slot: as.Offer.Slot,
+			RunnerVersion: a.Version,
+			Pool:          a.pool, Tiers: as.Offer.Tiers, Alias: as.AliasText(), Slot: as.Offer.Slot,
 			Until: now.Add(b.timing.Lease), AbandonBy: now.Add(b.timing.Abandon),
 		}})
 	}

@@ -64,7 +64,14 @@ func (e *Engine) forward(ctx context.Context, s *seat, env Envelope, answer func
 	if kind == nil || kind.EncodeCommand == nil || kind.DecodeReply == nil {
 		return fmt.Errorf("forward %T to %s: commands of this kind of stream have no wire form", env.Command, env.Stream)
 	}
-	command, err := kind.EncodeCommand(env.Command)
+	lowered := env.Command
+	if kind.LowerCommand != nil {
+		var err error
+		if lowered, err = kind.LowerCommand(lowered, e.format.Load()); err != nil {
+			return unfinished(err.Error() + ".")
+		}
+	}
+	command, err := kind.EncodeCommand(lowered)
 	if err != nil {
 		return fmt.Errorf("encode %T for %s: %w", env.Command, env.Stream, err)
 	}

@@ -59,6 +59,8 @@ type Kind struct {
 	// when there is none; then the command that led to it is refused. nil: all formats
 	// read all events.
 	Lower func(event any, format uint32) (any, error)
+	// LowerCommand does the same with a command before it goes to another server.
+	LowerCommand func(command any, format uint32) (any, error)
 
 	Wake func(cause domain.Cause) any // the command that says: look at the clock
 	Rows func(state any, at Place) Rows
@@ -86,6 +88,7 @@ type Typed[S, C, E any] struct {
 	EncodeReply   func(any) ([]byte, error)
 	DecodeReply   func([]byte) (any, error)
 	Lower         func(e E, format uint32) (E, error)
+	LowerCommand  func(c C, format uint32) (C, error)
 }
 
 // Erase turns the typed kind into the engine's form. Decide answers events, reply,
@@ -99,6 +102,9 @@ func (t Typed[S, C, E]) Erase() *Kind {
 	}
 	if t.Lower != nil {
 		k.Lower = func(event any, format uint32) (any, error) { return t.Lower(event.(E), format) }
+	}
+	if t.LowerCommand != nil {
+		k.LowerCommand = func(c any, format uint32) (any, error) { return t.LowerCommand(c.(C), format) }
 	}
 	return k
 }

@@ -29,6 +29,7 @@ func runKind() *engine.Kind {
 		DecodeState:   run.DecodeState,
 		EncodeCommand: run.EncodeCommand, DecodeCommand: run.DecodeCommand,
 		EncodeReply: run.EncodeReply, DecodeReply: run.DecodeReply,
+		Lower: run.Lower, LowerCommand: run.LowerCommand,
 		Wake: func(c domain.Cause) run.Command { return run.Wake{Cause: c} },
 		Rows: func(s *run.State, at engine.Place) engine.Rows {
 			return engine.Rows{Runs: []store.RunRow{RunRow(s, at)}}

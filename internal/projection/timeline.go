@@ -114,7 +114,11 @@ func onLabels(labels []string) string {
 func ofAttempt(s *run.State, e run.Event, who string) (string, string, *domain.Actor) {
 	switch e := e.(type) {
 	case *run.LeaseGranted:
-		text := fmt.Sprintf("%s: leased to runner %s of pool %s until %s", who, e.RunnerName, e.Pool, clock(e.Until))
+		runner := e.RunnerName
+		if e.RunnerVersion != "" {
+			runner += " (version " + e.RunnerVersion + ")"
+		}
+		text := fmt.Sprintf("%s: leased to runner %s of pool %s until %s", who, runner, e.Pool, clock(e.Until))
 		if e.Alias != "" {
 			text += fmt.Sprintf(" (the pool answers the label %s by an alias)", e.Alias)
 		}

@@ -30,7 +30,12 @@ type envelope struct {
 // store reads it, and the highest that it reads. It grows by one with every event type or
 // field that an older program would refuse; the stream kind's Lower says what is written
 // for those until then.
-const Format uint32 = 1
+const Format uint32 = 2
+
+// Oldest is the lowest format that this program can still write: a server that reads less
+// is no neighbour, and nobody may join a fleet that has one. It grows when a Lower gives up
+// a format, at the earliest one release after the format's successor was introduced.
+const Oldest uint32 = 1
 
 // ErrFormat: there is no form of an event that readers of the wanted format understand.
 var ErrFormat = errors.New("a server of the fleet is too old to read this")

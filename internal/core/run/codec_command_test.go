@@ -6,18 +6,17 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/codec/codectest"
 )
 
+// Promises: [FORMAT-5].
 func TestCommandsBetweenServers(t *testing.T) {
 	codectest.Form[Command]{
 		Source: "command.go", Before: "func (", After: ") Name() string",
-		Zero: []Command{
-			RequestRun{}, GrantLease{}, DeclineLease{}, ReportProgress{}, ReportResult{}, LapseLease{},
-			RegainLease{}, RequestCancel{}, Wake{}, RecordEvaluation{}, Rerun{}, Settle{}, RecordLog{},
-			RefuseAccess{},
-		},
+		Zero:   allCommands(),
 		Encode: EncodeCommand, Decode: DecodeCommand, Folder: "testdata/command", Rewrite: *rewrite,
+		Newest: map[string]int{"GrantLease": formatRunnerVersion},
 	}.Check(t)
 }
 
+// Promises: [FORMAT-5].
 func TestRepliesBetweenServers(t *testing.T) {
 	codectest.Form[any]{
 		Source: "command.go", Before: "type ", After: "Reply struct",
@@ -32,5 +31,13 @@ func TestRepliesBetweenServers(t *testing.T) {
 	}
 	if _, err := EncodeReply("something else"); err == nil {
 		t.Error("something else has a form")
+	}
+}
+
+func allCommands() []Command {
+	return []Command{
+		RequestRun{}, GrantLease{}, DeclineLease{}, ReportProgress{}, ReportResult{}, LapseLease{},
+		RegainLease{}, RequestCancel{}, Wake{}, RecordEvaluation{}, Rerun{}, Settle{}, RecordLog{},
+		RefuseAccess{},
 	}
 }

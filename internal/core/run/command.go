@@ -100,8 +100,10 @@ type GrantLease struct {
 	Job        domain.JobID
 	Runner     domain.RunnerID
 	RunnerName string
-	Session    domain.SessionID
-	Pool       domain.PoolID
+	// RunnerVersion is the program that the runner runs, for the record; since format 2.
+	RunnerVersion string `json:",omitempty"`
+	Session       domain.SessionID
+	Pool          domain.PoolID
 	// Tiers are the trust tiers that the pool accepts. It is required: a lease on a pool
 	// that does not name the run's tier is refused.
 	Tiers     []domain.Tier

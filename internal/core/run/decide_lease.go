@@ -28,7 +28,8 @@ func (d *draft) grantLease(c GrantLease) (Decision, *domain.Rejection) {
 	d.emit(&LeaseGranted{
 		OfAttempt: OfAttempt{OfJob: d.ofJob(j), Attempt: len(job.Attempts) + 1, Epoch: job.Epoch + 1},
 		Runner:    c.Runner, RunnerName: clip(c.RunnerName, nameBytesMax), Session: c.Session, Pool: c.Pool,
-		Alias: clip(c.Alias, nameBytesMax), Slot: c.Slot, Until: utc(c.Until), AbandonBy: utc(c.AbandonBy),
+		RunnerVersion: clip(c.RunnerVersion, nameBytesMax),
+		Alias:         clip(c.Alias, nameBytesMax), Slot: c.Slot, Until: utc(c.Until), AbandonBy: utc(c.AbandonBy),
 		Deadline: d.now.Add(seconds(k.TimeoutSeconds) + seconds(d.limits().TimeoutGraceSeconds)),
 	})
 	return Decision{Reply: d.leaseReply(j, d.job(j).Current(), false)}, nil

@@ -95,15 +95,17 @@ type JobReady struct {
 // LeaseGranted starts an attempt.
 type LeaseGranted struct {
 	OfAttempt
-	Runner     domain.RunnerID  `json:"runner"`
-	RunnerName string           `json:"runner_name"`
-	Session    domain.SessionID `json:"session,omitempty"`
-	Pool       domain.PoolID    `json:"pool"`
-	Alias      string           `json:"alias,omitempty"`
-	Slot       domain.SlotToken `json:"slot"`
-	Until      time.Time        `json:"until"`
-	AbandonBy  time.Time        `json:"abandon_by"`
-	Deadline   time.Time        `json:"deadline"` // the server's backstop of the job's timeout
+	Runner     domain.RunnerID `json:"runner"`
+	RunnerName string          `json:"runner_name"`
+	// RunnerVersion is what the runner said when it was registered; since format 2.
+	RunnerVersion string           `json:"runner_version,omitempty"`
+	Session       domain.SessionID `json:"session,omitempty"`
+	Pool          domain.PoolID    `json:"pool"`
+	Alias         string           `json:"alias,omitempty"`
+	Slot          domain.SlotToken `json:"slot"`
+	Until         time.Time        `json:"until"`
+	AbandonBy     time.Time        `json:"abandon_by"`
+	Deadline      time.Time        `json:"deadline"` // the server's backstop of the job's timeout
 }
 
 // LeaseDeclined says that the runner refused the lease before it began. AttemptConcluded

@@ -32,6 +32,16 @@ type Form[V any] struct {
 	Decode                func([]byte) (V, error)
 	Folder                string // of the golden files
 	Rewrite               bool   // write files that are not there
+	// Newest is the format that brought the newest form of a type, by its name; 1 for those
+	// that are not listed. Files of earlier forms stay, and must be readable.
+	Newest map[string]int
+}
+
+// Sample is a value of zero's type with a recognisable value in every field.
+func Sample[V any](zero V) V {
+	filled := reflect.New(reflect.TypeOf(zero)).Elem()
+	fill(filled, filled.Type().Name())
+	return filled.Interface().(V)
 }
 
 // Check compares every type with its golden file, and reads it back.
@@ -44,14 +54,14 @@ func (f Form[V]) Check(t *testing.T) {
 		missing = slices.DeleteFunc(missing, func(name string) bool {
 			return name == strings.TrimSuffix(typ.Name(), strings.Fields(f.After)[0])
 		})
-		filled := reflect.New(typ).Elem()
-		fill(filled, typ.Name())
-		sample := filled.Interface().(V)
+		sample := Sample(zero)
 		data, err := f.Encode(sample)
 		if err != nil {
 			t.Fatalf("encode %s: %v", typ.Name(), err)
 		}
-		f.golden(t, filepath.Join(f.Folder, typ.Name()+".1.json"), data)
+		newest := max(1, f.Newest[typ.Name()])
+		f.golden(t, f.file(typ.Name(), newest), data)
+		f.earlier(t, typ.Name(), newest)
 		again, err := f.Decode(data)
 		if err != nil || !reflect.DeepEqual(again, sample) {
 			t.Errorf("%s comes back as another value: %v\n%+v\n%+v", typ.Name(), err, again, sample)
@@ -68,6 +78,32 @@ func (f Form[V]) Check(t *testing.T) {
 		if v, err := f.Decode([]byte(text)); err == nil {
 			t.Errorf("%s is understood as %+v", text, v)
 		}
+	}
+}
+
+func (f Form[V]) file(name string, format int) string {
+	return filepath.Join(f.Folder, fmt.Sprintf("%s.%d.json", name, format))
+}
+
+// earlier reads the forms that were written before the newest one.
+func (f Form[V]) earlier(t *testing.T, name string, newest int) {
+	t.Helper()
+	found := 0
+	for format := 1; format < newest; format++ {
+		data, err := os.ReadFile(f.file(name, format))
+		if os.IsNotExist(err) {
+			continue // the form did not change in that format
+		}
+		if err == nil {
+			_, err = f.Decode(data)
+		}
+		if err != nil {
+			t.Errorf("%s of format %d can't be read any more: %v", name, format, err)
+		}
+		found++
+	}
+	if newest > 1 && found == 0 {
+		t.Errorf("%s: no golden file of the form before format %d", name, newest)
 	}
 }
 
