@@ -20,7 +20,8 @@ const missedMax = 100
 // grant is a pick on its way.
 type grant struct {
 	pick
-	missed int // how often the run said that it was granted, and memory had no such lease
+	missed int  // how often the run said that it was granted, and memory had no such lease
+	doubt  bool // an answer was lost: it may be granted whatever a later owner says of itself
 }
 
 // ask asks the run for the lease of a pick. The same pick again is answered with the attempt
@@ -56,6 +57,10 @@ func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err e
 		return
 	case !errors.As(err, &r):
 		d.cfg.Log.Warn("not known whether a lease was granted; asking again", "job", p.head.job, "error", err)
+		p.doubt = true
+		d.doubt(ctx, p)
+		return
+	case passing(r.Code) && p.doubt:
 		d.doubt(ctx, p)
 		return
 	case passing(r.Code):

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 )
 
@@ -21,6 +22,10 @@ func (f *forgetful) Send(ctx context.Context, env engine.Envelope, answer func(e
 		return f.Engine.Send(ctx, env, answer)
 	}
 	f.lose--
+	if f.lose == 1 { // its next owner has not taken it yet
+		answer(engine.Ack{}, domain.Reject(domain.CodeNotOwner, "not here"))
+		return nil
+	}
 	return f.Engine.Send(ctx, env, func(engine.Ack, error) { answer(engine.Ack{}, errors.New("outcome not known")) })
 }
 
