@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connectproto"
@@ -153,6 +154,10 @@ func (s *Server) explain(ctx context.Context, err error) *fairleadv1.ErrorInfo {
 		answer.Code, answer.Message = codeCancelled, "The request ended before its answer."
 	case errors.Is(err, context.DeadlineExceeded):
 		answer.Code, answer.Message = codeDeadline, "The request's deadline passed."
+	case errors.As(err, &rpc) && !rpc.IsRemote() && strings.Contains(rpc.Message(), "protocol error: "):
+		// The library blames itself for what the caller sent: an envelope that is cut, say.
+		answer.Code = string(domain.CodeInvalidArgument)
+		answer.Message = "The request is not formed as its protocol says: " + rpc.Message() + "."
 	case errors.As(err, &rpc) && !rpc.IsRemote() && codeOfRPC(rpc.Code()) != codeInternal:
 		answer.Code, answer.Message = codeOfRPC(rpc.Code()), rpc.Message()
 	case errors.Is(err, domain.ErrRetry):

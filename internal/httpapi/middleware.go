@@ -27,7 +27,8 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		}
 		r = r.WithContext(withCall(r.Context(), c))
 		w := &writer{ResponseWriter: plain, control: http.NewResponseController(plain)}
-		_ = w.control.SetWriteDeadline(time.Time{}) // that of the connection's last request
+		w.lift()        // that of the connection's last request
+		defer w.allow() // net/http sends the rest of the answer when the handler is done
 		w.Header().Set("Fairlead-Request", c.request)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "same-origin")
@@ -186,7 +187,8 @@ func (w *writer) Write(content []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	_ = w.control.SetWriteDeadline(time.Now().Add(stallWait))
+	w.allow()
+	defer w.lift()
 	n, err := w.ResponseWriter.Write(content)
 	w.bytes += int64(n)
 	return n, err
@@ -194,9 +196,17 @@ func (w *writer) Write(content []byte) (int, error) {
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() {
-	_ = w.control.SetWriteDeadline(time.Now().Add(stallWait))
+	w.allow()
+	defer w.lift()
 	_ = w.control.Flush()
 }
+
+// allow lets the peer stall for stallWait from now on.
+func (w *writer) allow() { _ = w.control.SetWriteDeadline(time.Now().Add(stallWait)) }
+
+// lift takes the deadline back. HTTP/2 resets a stream whose deadline passes, also when
+// nothing is being written: a stream that has nothing to say for a while must have none.
+func (w *writer) lift() { _ = w.control.SetWriteDeadline(time.Time{}) }
 
 // Unwrap lets http.ResponseController through.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
