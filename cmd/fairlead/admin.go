@@ -112,7 +112,8 @@ func (operator) Backup(ctx context.Context, of cli.Belongings, r cli.BackupReque
 		return cli.Result{}, err
 	}
 	if b.blobs == nil {
-		return cli.Result{}, cli.Misuse(fmt.Errorf("%s holds no objects: give the server's own --data, or --shared", b.folder))
+		return cli.Result{}, cli.Misuse(fmt.Errorf("%s holds no objects: give the server's own --data, or --shared",
+			b.folder))
 	}
 	m, err := backup.Make(ctx, backup.Source{Archive: b.archive, Kind: b.kind, Kinds: projection.Kinds(), Blobs: b.blobs,
 		Mirrors: b.mirrors, Secrets: b.folder}, backup.Options{Folder: r.Folder, Base: r.Base, WithSecrets: r.Secrets,

@@ -40,7 +40,8 @@ func textOfRestore(folder string, r *backup.Restored) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Restored %s into %s\n", r.Manifest.At.Local().Format("2006-01-02 15:04:05"), folder)
 	for _, l := range r.Losses {
-		fmt.Fprintf(&out, "  partition %s ends at position %d; its next owner has an epoch beyond %d\n", l.Partition, l.Held, l.Epoch)
+		fmt.Fprintf(&out, "  partition %s ends at position %d; its next owner has an epoch beyond %d\n", l.Partition,
+			l.Held, l.Epoch)
 	}
 	if !r.Secrets {
 		out.WriteString("  There are no keys in it: the server makes new ones at its start.\n")
@@ -51,7 +52,8 @@ func textOfRestore(folder string, r *backup.Restored) string {
 
 func textOfReport(r *verify.Report) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Examined %d rows of history, %d streams with %d events, %d objects and %d logs (%s), %d keys in %s\n",
+	fmt.Fprintf(&out,
+		"Examined %d rows of history, %d streams with %d events, %d objects and %d logs (%s), %d keys in %s\n",
 		r.Rows, r.Streams, r.Events, r.Objects, r.Logs, size(r.Bytes), r.Keys, r.Took.Round(time.Millisecond))
 	for _, text := range r.NotExamined {
 		fmt.Fprintf(&out, "  not examined: %s\n", text)
@@ -134,7 +136,8 @@ func textOfLosses(all []lossJSON) string {
 	for _, l := range all {
 		at := l.At.Local().Format("2006-01-02 15:04:05")
 		if l.Kind == store.LossRestored {
-			fmt.Fprintf(&out, "%s  %s  restored at position %d by %s: %s\n", at, l.Partition, l.Held, printable(l.Actor), printable(l.Note))
+			fmt.Fprintf(&out, "%s  %s  restored at position %d by %s: %s\n", at, l.Partition, l.Held, printable(l.Actor),
+				printable(l.Note))
 			continue
 		}
 		fmt.Fprintf(&out, "%s  %s  accepted up to position %d, with %d held, by %s: %s\n", at, l.Partition, l.Through, l.Held,

@@ -66,6 +66,7 @@ type making struct {
 	contents *contents
 	list     *listWriter
 	base     *earlier
+	holes    bool                     // the log has rows that the backup has not
 	sealed   map[string]domain.Digest // what history says of sealed logs; only with a base
 }
 
@@ -78,7 +79,8 @@ func Make(ctx context.Context, from Source, o Options) (*Manifest, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, manifest: &Manifest{Format: Format, At: o.Now().UTC(), Version: o.Version,
+	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, manifest: &Manifest{Format: Format,
+		At: o.Now().UTC(), Version: o.Version,
 		Store: from.Kind, Secrets: o.WithSecrets}}
 	if err := m.make(ctx); err != nil {
 		return nil, fmt.Errorf("back up to %s: %w", o.Folder, err)
@@ -215,6 +217,11 @@ func (m *making) table(ctx context.Context, image store.Image, w *recordWriter, 
 				return err
 			}
 		}
+		if m.holes {
+			if err := m.incomplete(ctx, image); err != nil {
+				return err
+			}
+		}
 		return w.end()
 	}
 	err := verify.ScanAll(ctx, image, t.Name, each, func(at []any, err error) {
@@ -253,8 +260,7 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 			row, err := image.Get(ctx, store.TableLog, []any{string(p.Partition), at})
 			switch {
 			case errors.Is(err, store.ErrBroken), errors.Is(err, store.ErrNotFound):
-				m.damaged(verify.Finding{Code: verify.RowUnreadable, Partition: p.Partition, Position: store.Position(at),
-					Text: "the row can't be read: " + err.Error(), Fix: "restore an earlier backup to have it back"})
+				m.hole(p, at, at, verify.RowUnreadable, "the row can't be read: "+err.Error())
 			case err != nil:
 				return err
 			default:
@@ -272,6 +278,9 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 			if partition != p.Partition || one.Position > p.Position {
 				return nil
 			}
+			if int64(one.Position) != at+1 {
+				m.hole(p, at+1, int64(one.Position)-1, verify.PositionGap, "the log has no rows here")
+			}
 			if err := each(row); err != nil {
 				return err
 			}
@@ -282,6 +291,44 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 		}
 	}
 	return nil
+}
+
+// hole notes rows of the log that the backup does not have.
+func (m *making) hole(p Partition, from, to int64, code verify.Code, text string) {
+	m.holes = true
+	if to > from {
+		text = fmt.Sprintf("%s, up to position %d", text, to)
+	}
+	m.damaged(verify.Finding{Code: code, Partition: p.Partition, Position: store.Position(from), Text: text,
+		Fix: "restore an earlier backup to have them back"})
+}
+
+// incomplete finds the streams whose rows are in a hole. Their heads tell how far they went,
+// which the rows that are left do not.
+func (m *making) incomplete(ctx context.Context, image store.Image) error {
+	tell := func(p domain.PartitionID, head store.Head, why string) {
+		m.damaged(verify.Finding{Code: verify.StreamUnreadable, Partition: p, Tenant: head.Tenant, Stream: head.Stream,
+			Version: head.Version, Text: why, Fix: "restore an earlier backup to have it back"})
+	}
+	return verify.ScanAll(ctx, image, store.TableStreams, func(row []any) error {
+		p, head := store.HeadOf(row)
+		h, err := image.Load(ctx, head.Tenant, head.Stream, false, 0)
+		if errors.Is(err, store.ErrBroken) {
+			tell(p, head, "rows of its history can't be read: "+err.Error())
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var version uint64
+		for i := range h.Rows {
+			version += uint64(h.Rows[i].Count)
+		}
+		if version != head.Version {
+			tell(p, head, fmt.Sprintf("rows of its history are missing: %d events of %d are left", version, head.Version))
+		}
+		return nil
+	}, func([]any, error) {})
 }
 
 // objects copies every object that there is. Segments of open logs come and go while this
@@ -421,8 +468,9 @@ func (m *making) mirror(ctx context.Context, repo scm.Repo) error {
 	e.Digest, e.Bytes, err = m.contents.add(ctx, r)
 	_ = r.CloseWithError(errors.New("nobody reads any more"))
 	if made := <-bundled; made != nil {
-		m.damaged(verify.Finding{Code: verify.CommitMissing, Object: e.Name, Text: "the mirror can't be copied: " + made.Error(),
-			Fix: "restore an earlier backup of it, or push and fetch anew"})
+		m.damaged(verify.Finding{Code: verify.CommitMissing, Object: e.Name,
+			Text: "the mirror can't be copied: " + made.Error(),
+			Fix:  "restore an earlier backup of it, or push and fetch anew"})
 		return ctx.Err()
 	}
 	if err != nil {
@@ -434,7 +482,8 @@ func (m *making) mirror(ctx context.Context, repo scm.Repo) error {
 // finish makes everything durable and then says that it is complete.
 func (m *making) finish() error {
 	counts, sums := &m.manifest.Counts, m.contents.sum
-	counts.Files, counts.FileBytes, counts.NewFiles, counts.NewBytes = sums.Files, sums.FileBytes, sums.NewFiles, sums.NewBytes
+	counts.Files, counts.FileBytes, counts.NewFiles, counts.NewBytes = sums.Files, sums.FileBytes, sums.NewFiles,
+		sums.NewBytes
 	m.manifest.Ended = m.Now().UTC()
 	text, err := m.manifest.seal()
 	if err != nil {

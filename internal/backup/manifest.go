@@ -130,7 +130,8 @@ func ReadManifest(folder string) (*Manifest, error) {
 		return nil, fmt.Errorf("read backup %s of form %d: %w", folder, m.Format, ErrNewer)
 	}
 	if digest, err := m.digest(); err != nil || digest != m.Digest {
-		return nil, fmt.Errorf("read %s of %s: its digest is %s, not %s: %w", ManifestFile, folder, digest, m.Digest, ErrDamaged)
+		return nil, fmt.Errorf("read %s of %s: its digest is %s, not %s: %w", ManifestFile, folder, digest, m.Digest,
+			ErrDamaged)
 	}
 	return m, nil
 }

@@ -69,7 +69,8 @@ func (m *making) references(ctx context.Context) error {
 		return err
 	}
 	var rows int64
-	r := &recordReader{table: func(*store.Table) error { return ctx.Err() }, row: func(t *store.Table, values []any) error {
+	r := &recordReader{table: func(*store.Table) error { return ctx.Err() }, row: func(t *store.Table,
+		values []any) error {
 		if rows++; rows%rowsTold == 0 {
 			m.Progress("reading back", rows, m.manifest.Counts.Rows)
 		}
@@ -110,7 +111,8 @@ func (m *making) expect(place verify.Finding, what string, digest domain.Digest,
 	case !there:
 		place.Code, place.Text = verify.ObjectMissing, fmt.Sprintf("the object of the %s is not there", what)
 	case have != digest:
-		place.Code, place.Text = verify.ObjectDamaged, fmt.Sprintf("the object of the %s digests to %s, not %s", what, have, digest)
+		place.Code, place.Text = verify.ObjectDamaged, fmt.Sprintf("the object of the %s digests to %s, not %s", what, have,
+			digest)
 	default:
 		return true
 	}

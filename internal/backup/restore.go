@@ -158,8 +158,9 @@ func (r *restoring) begin() error {
 		}
 	}
 	first := r.target.Folders[0]
-	return writeDurably(filepath.Join(first, markFile), []byte("A restore into this folder is under way, or did not come to "+
-		"its end.\nNo server starts here until it has.\n"))
+	return writeDurably(filepath.Join(first, markFile),
+		[]byte("A restore into this folder is under way, or did not come to "+
+			"its end.\nNo server starts here until it has.\n"))
 }
 
 // emptyStore refuses a database that holds anything.
@@ -235,7 +236,8 @@ func (r *restoring) mirror(ctx context.Context, e *entry, bundle io.Reader) erro
 	if !ok {
 		return fmt.Errorf("restore mirror %.100q: %w", e.Name, ErrDamaged)
 	}
-	return r.to.Mirrors.Unbundle(ctx, scm.Repo{Tenant: domain.TenantID(tenant), Repository: domain.RepositoryID(repository)},
+	return r.to.Mirrors.Unbundle(ctx, scm.Repo{Tenant: domain.TenantID(tenant),
+		Repository: domain.RepositoryID(repository)},
 		bundle)
 }
 
@@ -260,8 +262,28 @@ func (r *restoring) records(ctx context.Context, w store.Rewriter) error {
 			return err
 		}
 	}
-	r.out.Derived, err = verify.Derive(ctx, w, verify.RebuildConfig{Kinds: r.Kinds, HeadsThere: true, Progress: r.Progress})
-	return err
+	r.out.Derived, err = verify.Derive(ctx, w, verify.RebuildConfig{Kinds: r.Kinds, HeadsThere: true,
+		Progress: r.Progress})
+	if err != nil {
+		return err
+	}
+	return r.incomplete(ctx, w)
+}
+
+// incomplete gives streams that the backup has only a part of the head that they had: a
+// server then finds them damaged, instead of going on as if the rest had never been.
+func (r *restoring) incomplete(ctx context.Context, w store.Rewriter) error {
+	for i := range r.out.Manifest.Damage {
+		f := &r.out.Manifest.Damage[i]
+		if f.Code != verify.StreamUnreadable || f.Version == 0 {
+			continue
+		}
+		head := store.HeadRow(f.Partition, store.Head{Tenant: f.Tenant, Stream: f.Stream, Version: f.Version, Live: true})
+		if err := w.Put(ctx, store.TableStreams, [][]any{head}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filling collects rows and puts them many at a time.

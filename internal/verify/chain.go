@@ -82,7 +82,8 @@ func (w *chain) window(ctx context.Context, from, to store.Position) error {
 		if errors.Is(err, store.ErrBroken) {
 			w.unreadable, w.marksBroken = true, true
 			w.found(Finding{Code: TableUnreadable, Partition: w.own.Partition, Position: store.Position(after),
-				Table: store.TableBatches, Text: fmt.Sprintf("batches after this position can't be read: %v", err), Fix: fixStorage})
+				Table: store.TableBatches, Text: fmt.Sprintf("batches after this position can't be read: %v", err),
+				Fix: fixStorage})
 			return nil
 		}
 		if err != nil {

@@ -163,7 +163,8 @@ func (c *check) runRefers(ctx context.Context, head store.Head, s *run.State) er
 		c.pins[repo] = pins
 	}
 	if !pins[q.Source.Commit] {
-		c.found(Finding{Code: CommitMissing, Tenant: head.Tenant, Stream: head.Stream, Object: q.Source.Commit, Fix: fixObject,
+		c.found(Finding{Code: CommitMissing, Tenant: head.Tenant, Stream: head.Stream, Object: q.Source.Commit,
+			Fix:  fixObject,
 			Text: fmt.Sprintf("the mirror of repository %s does not keep the run's commit", q.Repository)})
 	}
 	return nil
@@ -229,7 +230,8 @@ func (c *check) readWhole(ctx context.Context, r Reference) ([]byte, objectState
 		return nil, objectState{code: ObjectDamaged, why: "it can't be read: " + err.Error()}, ctx.Err()
 	}
 	if got := domain.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))); got != r.Digest {
-		return nil, objectState{code: ObjectDamaged, why: fmt.Sprintf("its %d bytes digest to %s, not %s", n, got, r.Digest)}, nil
+		return nil, objectState{code: ObjectDamaged, why: fmt.Sprintf("its %d bytes digest to %s, not %s", n, got,
+			r.Digest)}, nil
 	}
 	return kept.Bytes(), objectState{}, nil
 }
@@ -299,8 +301,9 @@ func (c *check) incomplete(ctx context.Context, key attemptKey, end uint64, held
 	if err != nil || sealed {
 		return err
 	}
-	c.found(Finding{Code: LogIncomplete, Tenant: key.tenant, Stream: key.attempt.Run().Stream(), Object: string(key.attempt),
-		Text: fmt.Sprintf("of %d chunks of the attempt's log these are in no segment:%s", end, missing), Fix: fixObject})
+	c.found(Finding{Code: LogIncomplete, Tenant: key.tenant, Stream: key.attempt.Run().Stream(),
+		Object: string(key.attempt),
+		Text:   fmt.Sprintf("of %d chunks of the attempt's log these are in no segment:%s", end, missing), Fix: fixObject})
 	return nil
 }
 

@@ -13,30 +13,32 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/store/sqlite"
+	"github.com/fairlead-ci/fairlead/internal/testkit/yard"
 )
 
 // A page of the database file with the events of one run is overwritten. The run is told
 // and quarantined; all others are whole, and the server starts and goes on.
+// Promises: [BACKUP-2].
 func TestADamagedPageCostsTheStreamsOnIt(t *testing.T) {
 	onSQLite(t, func(t *testing.T, w *world) {
 		for range 40 {
-			w.whole()
+			w.Whole()
 		}
-		victim := w.request()
-		w.report(w.lease(victim, 0), 0)
+		victim := w.Request()
+		w.Report(w.Lease(victim, 0), 0)
 		for range 40 {
-			w.whole()
+			w.Whole()
 		}
-		w.stop()
-		if err := w.store.Close(); err != nil {
+		w.Stop()
+		if err := w.Store.Close(); err != nil {
 			t.Fatal(err)
 		}
 		w.overwritePageWith(`"title":"change 41"`)
-		beside, err := sqlite.OpenBeside(t.Context(), w.folder)
+		beside, err := sqlite.OpenBeside(t.Context(), w.Folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := Run(t.Context(), Config{Archive: beside, Kinds: projection.Kinds(), Blobs: w.blobs})
+		report, err := Run(t.Context(), Config{Archive: beside, Kinds: projection.Kinds(), Blobs: w.Blobs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +48,8 @@ func TestADamagedPageCostsTheStreamsOnIt(t *testing.T) {
 				streams[string(f.Stream)] = true
 			}
 		}
-		if !report.Has(StorageDamaged) || !report.Has(RowUnreadable) || !streams[string(victim.Stream())] || len(streams) > 4 {
+		if !report.Has(StorageDamaged) || !report.Has(RowUnreadable) || !streams[string(victim.Stream())] ||
+			len(streams) > 4 {
 			t.Errorf("found %+v", report.Findings)
 		}
 		if report.Streams != 83 {
@@ -56,13 +59,13 @@ func TestADamagedPageCostsTheStreamsOnIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := 0
-		reopened, err := sqlite.Open(t.Context(), w.folder, sqlite.Options{Damaged: func(string) { told++ }})
+		reopened, err := sqlite.Open(t.Context(), w.Folder, sqlite.Options{Damaged: func(string) { told++ }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.store = reopened.(database)
-		w.begin()
-		w.whole()
+		w.Store = reopened.(yard.Database)
+		w.Begin()
+		w.Whole()
 		if told == 0 {
 			t.Error("the server was told of nothing")
 		}
@@ -71,40 +74,41 @@ func TestADamagedPageCostsTheStreamsOnIt(t *testing.T) {
 
 // overwritePageWith destroys the header of the page that holds a text.
 func (w *world) overwritePageWith(text string) {
-	w.t.Helper()
-	path := filepath.Join(w.folder, sqlite.File)
+	w.T.Helper()
+	path := filepath.Join(w.Folder, sqlite.File)
 	content, err := os.ReadFile(path)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	at := bytes.Index(content, []byte(text))
 	if at < 0 {
-		w.t.Fatalf("no page holds %s", text)
+		w.T.Fatalf("no page holds %s", text)
 	}
 	copy(content[at/4096*4096:], strings.Repeat("\xff", 8))
-	write(w.t, path, string(content))
+	write(w.T, path, string(content))
 }
 
 // A live stream that can't be read is quarantined and shown; the partition starts, and its
 // other streams go on.
+// Promises: [HIST-9], [BACKUP-2].
 func TestAPartitionStartsAroundADamagedStream(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
-		sick, well := w.request(), w.request()
+		sick, well := w.Request(), w.Request()
 		at := w.positionOf(sick.Stream(), 1)
-		w.whole()
-		w.stop()
+		w.Whole()
+		w.Stop()
 		w.edit(store.TableLog, []any{string(home), at}, "events", []byte("garbage"))
-		w.begin()
-		_, err := w.engine.Submit(t.Context(), engine.Envelope{Tenant: tenant, Partition: home, Stream: sick.Stream(),
-			Cause: w.cause(), Command: run.RequestCancel{Cause: w.cause()}})
+		w.Begin()
+		_, err := w.Engine.Submit(t.Context(), engine.Envelope{Tenant: tenant, Partition: home, Stream: sick.Stream(),
+			Cause: w.Cause(), Command: run.RequestCancel{Cause: w.Cause()}})
 		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeStreamQuarantined {
 			t.Errorf("a command to the damaged stream: %v", err)
 		}
-		_, err = w.engine.Read(t.Context(), tenant, sick.Stream(), true)
+		_, err = w.Engine.Read(t.Context(), tenant, sick.Stream(), true)
 		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeStreamQuarantined {
 			t.Errorf("reading the damaged stream: %v", err)
 		}
-		w.report(w.lease(well, 1), 1)
+		w.Report(w.Lease(well, 1), 1)
 		status := w.status()
 		if len(status.Problems) != 1 || !strings.Contains(status.Problems[0], string(sick)) || status.Stopped != nil {
 			t.Errorf("status %+v", status)
@@ -113,12 +117,12 @@ func TestAPartitionStartsAroundADamagedStream(t *testing.T) {
 }
 
 func (w *world) status() engine.PartitionStatus {
-	w.t.Helper()
-	for _, s := range w.engine.Status() {
+	w.T.Helper()
+	for _, s := range w.Engine.Status() {
 		if s.Partition == home {
 			return s
 		}
 	}
-	w.t.Fatal("the partition is not there")
+	w.T.Fatal("the partition is not there")
 	return engine.PartitionStatus{}
 }

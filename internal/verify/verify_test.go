@@ -11,15 +11,17 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [BACKUP-3].
 func TestAWholeStoreHasNothingToTell(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		for range 5 {
-			w.whole()
+			w.Whole()
 		}
-		w.lease(w.request(), 2)
+		w.Lease(w.Request(), 2)
 		r := w.verify(nil)
 		expect(t, r)
-		if r.Rows == 0 || r.Streams != 8 || r.Logs != 5 || r.Objects < 20 || r.Events < r.Rows || r.Keys != 6 || len(r.NotExamined) > 0 {
+		if r.Rows == 0 || r.Streams != 8 || r.Logs != 5 || r.Objects < 20 || r.Events < r.Rows || r.Keys != 6 ||
+			len(r.NotExamined) > 0 {
 			t.Errorf("report %+v", r)
 		}
 		var rows int64
@@ -33,18 +35,21 @@ func TestAWholeStoreHasNothingToTell(t *testing.T) {
 }
 
 // Damage of every kind, one at a time: it is told with its place, and nothing else is.
+//
+// tidy:long a table of damage
+// Promises: [HIST-5], [BACKUP-1].
 func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 	type damage struct {
 		do    func(w *world)
 		codes []Code
 	}
-	streamOf := func(w *world, i int) domain.StreamID { return w.runs[i].Stream() }
+	streamOf := func(w *world, i int) domain.StreamID { return w.Runs[i].Stream() }
 	key := func(w *world, i int) []any { return []any{string(tenant), string(streamOf(w, i))} }
-	runKey := func(w *world, i int) []any { return []any{string(tenant), string(w.runs[i])} }
+	runKey := func(w *world, i int) []any { return []any{string(tenant), string(w.Runs[i])} }
 	object := func(w *world, part string) string {
-		found, err := filepath.Glob(filepath.Join(w.objects, "objects", part))
+		found, err := filepath.Glob(filepath.Join(w.Objects, "objects", part))
 		if err != nil || len(found) == 0 {
-			w.t.Fatalf("no object at %s (%v)", part, err)
+			w.T.Fatalf("no object at %s (%v)", part, err)
 		}
 		return found[0]
 	}
@@ -60,7 +65,7 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 		}, []Code{BatchWrong, StreamUnreadable}},
 		"a lost row": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Delete(w.t.Context(), store.TableLog, [][]any{{string(home), w.positionOf(streamOf(w, 2), 2)}})
+				return r.Delete(w.T.Context(), store.TableLog, [][]any{{string(home), w.positionOf(streamOf(w, 2), 2)}})
 			})
 		}, []Code{PositionGap, StreamUnreadable}},
 		"another digest of a batch": {func(w *world) {
@@ -77,72 +82,73 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 			w.edit(store.TableStreams, key(w, 0), "version", int64(200))
 		}, []Code{StreamUnreadable}},
 		"a lost head": {func(w *world) {
-			w.change(func(r store.Rewriter) error { return r.Delete(w.t.Context(), store.TableStreams, [][]any{key(w, 1)}) })
+			w.change(func(r store.Rewriter) error { return r.Delete(w.T.Context(), store.TableStreams, [][]any{key(w, 1)}) })
 		}, []Code{HeadMissing, ListRowOrphaned, KeyOrphaned}},
 		"a saved state of something else": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Put(w.t.Context(), store.TableCheckpoints, [][]any{append(key(w, 0), int64(2), int64(1), []byte(`{}`))})
+				return r.Put(w.T.Context(), store.TableCheckpoints, [][]any{append(key(w, 0), int64(2), int64(1), []byte(`{}`))})
 			})
 		}, []Code{CheckpointWrong}},
 		"a saved state of no version": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Put(w.t.Context(), store.TableCheckpoints, [][]any{append(key(w, 0), int64(999), int64(1), []byte(`{}`))})
+				return r.Put(w.T.Context(), store.TableCheckpoints, [][]any{append(key(w, 0), int64(999), int64(1), []byte(`{}`))})
 			})
 		}, []Code{CheckpointWrong}},
 		"a list row that lies": {func(w *world) {
 			w.edit(store.TableRuns, runKey(w, 1), "outcome", "failure")
 		}, []Code{ListRowWrong}},
 		"a lost list row": {func(w *world) {
-			w.change(func(r store.Rewriter) error { return r.Delete(w.t.Context(), store.TableRuns, [][]any{runKey(w, 1)}) })
+			w.change(func(r store.Rewriter) error { return r.Delete(w.T.Context(), store.TableRuns, [][]any{runKey(w, 1)}) })
 		}, []Code{ListRowWrong}},
 		"a list row of nothing": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				row, err := r.Get(w.t.Context(), store.TableRuns, runKey(w, 1))
+				row, err := r.Get(w.T.Context(), store.TableRuns, runKey(w, 1))
 				if err != nil {
 					return err
 				}
 				row[1] = "run_none"
-				return r.Put(w.t.Context(), store.TableRuns, [][]any{row})
+				return r.Put(w.T.Context(), store.TableRuns, [][]any{row})
 			})
 		}, []Code{ListRowOrphaned}},
 		"a counter that fell back": {func(w *world) {
 			w.edit(store.TableCounters, []any{string(tenant), "runs/" + string(rep) + "/ci.yml"}, "value", int64(1))
 		}, []Code{CounterLow}},
 		"a key of nothing": {func(w *world) {
-			w.edit(store.TableKeys, []any{string(tenant), "client/ann/run", string(w.runs[0])}, "stream", "run/run_none")
+			w.edit(store.TableKeys, []any{string(tenant), "client/ann/run", string(w.Runs[0])}, "stream", "run/run_none")
 		}, []Code{KeyOrphaned}},
 		"a cursor beyond the end": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Put(w.t.Context(), store.TableCursors, [][]any{{string(home), "sealer", int64(10_000)}})
+				return r.Put(w.T.Context(), store.TableCursors, [][]any{{string(home), "sealer", int64(10_000)}})
 			})
 		}, []Code{CursorAhead}},
 		"a lost plan": {func(w *world) {
-			remove(w.t, w.pathOf("plan 2"))
+			remove(w.T, w.pathOf("plan 2"))
 		}, []Code{ObjectMissing}},
 		"a plan with other bytes": {func(w *world) {
-			write(w.t, w.pathOf("plan 2"), "plan 3")
+			write(w.T, w.pathOf("plan 2"), "plan 3")
 		}, []Code{ObjectDamaged}},
 		"a truncated object that a snapshot names": {func(w *world) {
-			truncate(w.t, w.pathOf(`{"run":2}`), 3)
+			truncate(w.T, w.pathOf(`{"run":2}`), 3)
 		}, []Code{ObjectDamaged}},
-		"a lost log": {func(w *world) { remove(w.t, object(w, string(tenant)+"+/logs+/*/*")) }, []Code{ObjectMissing}},
+		"a lost log": {func(w *world) { remove(w.T, object(w, string(tenant)+"+/logs+/*/*")) }, []Code{ObjectMissing}},
 		"a log with a flipped byte": {func(w *world) {
-			flip(w.t, object(w, string(tenant)+"+/logs+/*/*"), 40)
+			flip(w.T, object(w, string(tenant)+"+/logs+/*/*"), 40)
 		}, []Code{LogDamaged}},
-		"a truncated log": {func(w *world) { truncate(w.t, object(w, string(tenant)+"+/logs+/*/*"), 50) }, []Code{LogDamaged}},
+		"a truncated log": {func(w *world) { truncate(w.T, object(w, string(tenant)+"+/logs+/*/*"), 50) },
+			[]Code{LogDamaged}},
 		"a lost segment": {func(w *world) {
-			w.report(w.lease(w.request(), 3), 3)
-			remove(w.t, object(w, "segments+/"+string(tenant)+"+/*"))
+			w.Report(w.Lease(w.Request(), 3), 3)
+			remove(w.T, object(w, "segments+/"+string(tenant)+"+/*"))
 		}, []Code{LogIncomplete}},
 		"a segment with a flipped byte": {func(w *world) {
-			w.lease(w.request(), 3)
-			flip(w.t, object(w, "segments+/"+string(tenant)+"+/*"), 20)
+			w.Lease(w.Request(), 3)
+			flip(w.T, object(w, "segments+/"+string(tenant)+"+/*"), 20)
 		}, []Code{SegmentDamaged}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSQLite(t, func(t *testing.T, w *world) {
 				for range 3 {
-					w.whole()
+					w.Whole()
 				}
 				expect(t, w.verify(nil))
 				d.do(w)
@@ -159,17 +165,18 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 }
 
 // Damage in the database is found on PostgreSQL by the same examination.
+// Promises: [BACKUP-1].
 func TestDamageIsFoundOnPostgreSQLToo(t *testing.T) {
 	onPostgres(t, func(t *testing.T, w *world) {
 		for range 3 {
-			w.whole()
+			w.Whole()
 		}
-		at := w.positionOf(w.runs[1].Stream(), 2)
+		at := w.positionOf(w.Runs[1].Stream(), 2)
 		w.edit(store.TableLog, []any{string(home), at}, "events", []byte("garbage"))
-		w.edit(store.TableRuns, []any{string(tenant), string(w.runs[0])}, "outcome", "failure")
+		w.edit(store.TableRuns, []any{string(tenant), string(w.Runs[0])}, "outcome", "failure")
 		r := w.verify(nil)
 		expect(t, r, BatchWrong, ListRowWrong, StreamUnreadable)
-		if f := r.Findings[0]; f.Position != store.Position(at) || f.Partition != home || f.Stream != w.runs[1].Stream() {
+		if f := r.Findings[0]; f.Position != store.Position(at) || f.Partition != home || f.Stream != w.Runs[1].Stream() {
 			t.Errorf("the place %+v", f)
 		}
 	})
@@ -178,16 +185,16 @@ func TestDamageIsFoundOnPostgreSQLToo(t *testing.T) {
 func TestOneStreamAlone(t *testing.T) {
 	onSQLite(t, func(t *testing.T, w *world) {
 		for range 3 {
-			w.whole()
+			w.Whole()
 		}
-		w.edit(store.TableRuns, []any{string(tenant), string(w.runs[0])}, "outcome", "failure")
-		r := w.verify(func(c *Config) { c.Stream = w.runs[1].Stream() })
+		w.edit(store.TableRuns, []any{string(tenant), string(w.Runs[0])}, "outcome", "failure")
+		r := w.verify(func(c *Config) { c.Stream = w.Runs[1].Stream() })
 		expect(t, r)
 		if r.Streams != 1 || len(r.NotExamined) == 0 {
 			t.Errorf("report %+v", r)
 		}
-		expect(t, w.verify(func(c *Config) { c.Stream = w.runs[0].Stream() }), ListRowWrong)
-		if _, err := Run(t.Context(), Config{Archive: w.store, Stream: "run/none"}); err == nil {
+		expect(t, w.verify(func(c *Config) { c.Stream = w.Runs[0].Stream() }), ListRowWrong)
+		if _, err := Run(t.Context(), Config{Archive: w.Store, Stream: "run/none"}); err == nil {
 			t.Error("a stream that is not there was examined")
 		}
 	})
@@ -197,9 +204,9 @@ func TestOneStreamAlone(t *testing.T) {
 func TestSamplesTogetherSeeEverything(t *testing.T) {
 	onSQLite(t, func(t *testing.T, w *world) {
 		for range 12 {
-			w.whole()
+			w.Whole()
 		}
-		w.edit(store.TableRuns, []any{string(tenant), string(w.runs[5])}, "outcome", "failure")
+		w.edit(store.TableRuns, []any{string(tenant), string(w.Runs[5])}, "outcome", "failure")
 		seen, streams := 0, int64(0)
 		for seed := range uint64(10) {
 			r := w.verify(func(c *Config) { c.Percent, c.Seed = 10, seed*10 })
@@ -219,17 +226,18 @@ func TestSamplesTogetherSeeEverything(t *testing.T) {
 }
 
 // The examination sees one moment: what is appended meanwhile neither confuses it nor waits.
+// Promises: [BACKUP-3].
 func TestAppendsGoOnMeanwhile(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		for range 3 {
-			w.whole()
+			w.Whole()
 		}
 		meanwhile := 0
 		r := w.verify(func(c *Config) {
 			c.Progress = func(string, int64, int64) {
 				if meanwhile < 4 {
 					meanwhile++
-					w.whole()
+					w.Whole()
 				}
 			}
 		})
@@ -265,14 +273,14 @@ func TestRangesOfMissingChunks(t *testing.T) {
 // pathOf is the file of an object with that content.
 func (w *world) pathOf(content string) string {
 	hex := domain.DigestOf([]byte(content)).Hex()
-	return filepath.Join(w.objects, "objects", string(tenant)+"+", "objects+", hex[:2]+"+", hex)
+	return filepath.Join(w.Objects, "objects", string(tenant)+"+", "objects+", hex[:2]+"+", hex)
 }
 
 func (w *world) rowAt(at int64) (domain.PartitionID, store.Row) {
-	w.t.Helper()
-	rows, err := w.store.Read(w.t.Context(), home, store.Position(at-1), 1)
+	w.T.Helper()
+	rows, err := w.Store.Read(w.T.Context(), home, store.Position(at-1), 1)
 	if err != nil || len(rows) == 0 {
-		w.t.Fatalf("no row at %d (%v)", at, err)
+		w.T.Fatalf("no row at %d (%v)", at, err)
 	}
 	return home, rows[0]
 }

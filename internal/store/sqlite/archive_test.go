@@ -56,6 +56,7 @@ func (b *beside) Close() error {
 var ofProcesses = []string{"beat", "goose_db_version", "sqlite_sequence", "members"}
 
 // A column that the copies do not know would be lost by every restore.
+// Promises: [BACKUP-6].
 func TestTheSchemaOfCopiesIsThatOfTheDatabase(t *testing.T) {
 	s := mustOpen(t, fastDir(t))
 	defer func() { _ = s.Close() }()
@@ -103,7 +104,8 @@ func TestAFolderThatIsHeldHasNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+	if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(),
+		fmt.Sprint(os.Getpid())) {
 		t.Errorf("a server starts in a folder that is held: %v", err)
 	}
 	if err := release(); err != nil {

@@ -65,7 +65,8 @@ func (w *archiveWorld) fill(t *testing.T) store.Batch {
 		add(b, tenant, "run/a", 3, 2, "second")
 		add(b, other, "run/b\u00e4", 1, 1, "")
 		b.Heads[1].Live, b.Heads[0].NextWake = false, at.Add(time.Hour)
-		b.Checkpoints = []store.Checkpoint{{Tenant: tenant, Stream: "run/a", Version: 3, Encoding: 7, State: []byte{0, 1, 255}}}
+		b.Checkpoints = []store.Checkpoint{{Tenant: tenant, Stream: "run/a", Version: 3, Encoding: 7, State: []byte{0, 1,
+			255}}}
 		b.Keys = []store.Key{key("client/me", "k", at)}
 		b.Counters = []store.Counter{{Tenant: tenant, Name: "runs", Value: 4}}
 		b.Cursors = []store.Cursor{{Reactor: "notify", Position: 2}}
@@ -74,7 +75,8 @@ func (w *archiveWorld) fill(t *testing.T) store.Batch {
 			Commit: "abc", Title: "bad \xff title", Actor: "me", State: "running", Desired: "run", Round: 2, Created: at}}
 		b.Repositories = []store.RepositoryRow{{Tenant: tenant, Partition: part, Repository: "rep_1", Name: "app",
 			URL: "https://example.com/a", DefaultBranch: "main", Registered: at, Poll: true}}
-		b.Runners = []store.RunnerRow{{Tenant: tenant, Pool: "default", Runner: "rnr_1", Name: "n", Labels: []string{"x", "y"},
+		b.Runners = []store.RunnerRow{{Tenant: tenant, Pool: "default", Runner: "rnr_1", Name: "n", Labels: []string{"x",
+			"y"},
 			Capacity: 3, Isolation: "oci", Version: "v", Registered: at}}
 	})
 }
@@ -138,7 +140,8 @@ func scanned(t *testing.T, w *archiveWorld) {
 	}
 	got := must[[]any](t)(img.Get(t.Context(), store.TableCounters, []any{string(tenant), "runs"}))
 	same(t, "a counter", got, []any{string(tenant), "runs", int64(4)})
-	if _, err := img.Get(t.Context(), store.TableCounters, []any{string(other), "runs"}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := img.Get(t.Context(), store.TableCounters, []any{string(other), "runs"}); !errors.Is(err,
+		store.ErrNotFound) {
 		t.Errorf("a row that is not there: %v", err)
 	}
 	h := must[store.History](t)(img.Load(t.Context(), tenant, "run/a", false, 7))
@@ -183,6 +186,7 @@ func paged(t *testing.T, w *archiveWorld) {
 	}
 }
 
+// Promises: [BACKUP-5].
 func imageStays(t *testing.T, w *archiveWorld) {
 	w.fill(t)
 	img := w.image(t)
@@ -202,6 +206,7 @@ func imageStays(t *testing.T, w *archiveWorld) {
 	}
 }
 
+// Promises: [BACKUP-8].
 func rewriteWhole(t *testing.T, w *archiveWorld) {
 	w.fill(t)
 	wrong := errors.New("no")
@@ -216,7 +221,8 @@ func rewriteWhole(t *testing.T, w *archiveWorld) {
 	img := w.image(t)
 	before := everyRow(t, img, 100)
 	closeImage(t, img)
-	if err := w.archive.Rewrite(t.Context(), func(r store.Rewriter) error { return change(r, wrong) }); !errors.Is(err, wrong) {
+	if err := w.archive.Rewrite(t.Context(), func(r store.Rewriter) error { return change(r, wrong) }); !errors.Is(err,
+		wrong) {
 		t.Errorf("rewrite: %v", err)
 	}
 	img = w.image(t)
@@ -232,6 +238,7 @@ func rewriteWhole(t *testing.T, w *archiveWorld) {
 	same(t, "after a rewrite", everyRow(t, img, 100), before)
 }
 
+// Promises: [BACKUP-8].
 func rewriteAlone(t *testing.T, w *archiveWorld) {
 	w.fill(t)
 	inside, appended := make(chan struct{}), make(chan error, 1)
@@ -276,6 +283,7 @@ func misfits(t *testing.T, w *archiveWorld) {
 	}
 }
 
+// Promises: [BACKUP-6].
 func copied(t *testing.T, w *archiveWorld) {
 	w.fill(t)
 	must[store.Loss](t)(w.archive.RecordLoss(t.Context(),
@@ -303,6 +311,7 @@ func copied(t *testing.T, w *archiveWorld) {
 	}
 }
 
+// Promises: [BACKUP-3].
 func undamaged(t *testing.T, w *archiveWorld) {
 	w.fill(t)
 	if found := must[[]string](t)(w.archive.Examine(t.Context())); len(found) != 0 {

@@ -16,13 +16,15 @@ func (s *suite) lossPromises() []promise {
 	}
 }
 
+// Promises: [BACKUP-7].
 func lossKept(t *testing.T, w *world) {
 	b := w.append(t, func(b *store.Batch) {
 		add(b, tenant, "run/a", 1, 1, "x")
 		add(b, other, "run/b", 1, 1, "y")
 		add(b, other, "run/c", 1, 1, "z")
 	})
-	want := store.Loss{Partition: part, Kind: store.LossAccepted, Through: 12, Actor: "ann@host", Note: "standby promoted", At: at}
+	want := store.Loss{Partition: part, Kind: store.LossAccepted, Through: 12, Actor: "ann@host",
+		Note: "standby promoted", At: at}
 	got := must[store.Loss](t)(w.store.RecordLoss(t.Context(), want))
 	want.Held, want.Digest, want.Epoch = 3, b.Digest, store.EpochAfterLoss(w.own.Epoch)
 	same(t, "the record", got, want)
@@ -43,10 +45,12 @@ func lossKept(t *testing.T, w *world) {
 	if l := must[[]store.Loss](t)(w.store.Losses(t.Context(), "p-two")); len(l) != 0 {
 		t.Errorf("another partition has losses %v", l)
 	}
-	if _, err := w.store.RecordLoss(t.Context(), store.Loss{Partition: "p-none", Kind: store.LossRestored}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := w.store.RecordLoss(t.Context(), store.Loss{Partition: "p-none",
+		Kind: store.LossRestored}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a loss of no partition: %v", err)
 	}
-	for _, bad := range []store.Loss{{Kind: store.LossAccepted}, {Partition: part, Kind: "shrugged", Actor: "me", Through: 1},
+	for _, bad := range []store.Loss{{Kind: store.LossAccepted}, {Partition: part, Kind: "shrugged", Actor: "me",
+		Through: 1},
 		{Partition: part, Kind: store.LossAccepted, Through: 1}, {Partition: part, Kind: store.LossAccepted, Actor: "me"}} {
 		if _, err := w.store.RecordLoss(t.Context(), bad); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("loss %+v: %v", bad, err)
@@ -54,6 +58,7 @@ func lossKept(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [BACKUP-7].
 func lossCovers(t *testing.T, w *world) {
 	w.append(t, func(b *store.Batch) { add(b, tenant, "run/a", 1, 1, "x") })
 	loss := must[store.Loss](t)(w.store.RecordLoss(t.Context(),
