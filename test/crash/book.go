@@ -47,12 +47,12 @@ type Facts struct {
 	Outcomes map[string]int `json:"outcomes"` // of attempts, by outcome and failure class
 }
 
-// order is a key with its body: what was asked for, and what was said.
+// order is a key: what was asked for with it, and what was said.
 type order struct {
-	key  string
-	sort sort
-	body int
-	run  string // "" until somebody was told
+	key    string
+	sort   sort
+	source int    // of the siege's repositories
+	run    string // "" until somebody was told
 }
 
 // known is what was said of a run.

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/testkit/pg"
 )
 
-// cluster is a PostgreSQL server of a go's own, started without a supervisor, so that
+// cluster is a PostgreSQL server of a siege's own, started without a supervisor, so that
 // postmaster and backends can be killed and stopped like everything else. It keeps every
 // setting of durability as PostgreSQL has it.
 type cluster struct {

@@ -14,7 +14,7 @@ var (
 	flagTotal   = flag.Int("total", 0, "go on with sieges until the journal has that many kills per store; 0: one siege")
 	flagSeed    = flag.Uint64("seed", 0, "seed of the first siege; 0: the first one that the journal has not")
 	flagJournal = flag.String("journal", "", "file that accumulates sieges")
-	flagServers = flag.Int("servers", 1, "servers on one PostgreSQL database")
+	flagServers = flag.Int("servers", 3, "servers of a fleet on one PostgreSQL database")
 	flagPlanted = flag.Bool("planted", false, "also besiege builds with a planted defect")
 	flagKeep    = flag.Bool("keep", false, "keep the folder of every siege")
 )
@@ -44,9 +44,13 @@ func build(m *testing.M) int {
 	return code
 }
 
+// Promises: [HIST-4].
 func TestCrashesOnSQLite(t *testing.T) { besiege(t, SQLite, 1) }
 
-func TestCrashesOnPostgreSQL(t *testing.T) { besiege(t, PostgreSQL, *flagServers) }
+// Promises: [HIST-4].
+func TestCrashesOnPostgreSQL(t *testing.T) { besiege(t, PostgreSQL, 1) }
+
+func TestCrashesOfAFleet(t *testing.T) { besiege(t, PostgreSQL, *flagServers) }
 
 // besiege holds sieges until the journal has as many kills as were asked for.
 func besiege(t *testing.T, store Store, servers int) {
@@ -56,24 +60,24 @@ func besiege(t *testing.T, store Store, servers int) {
 	}
 	seed := *flagSeed
 	if seed == 0 {
-		seed = journal.NextSeed(store)
+		seed = journal.NextSeed(store, servers)
 	}
 	for {
 		e := siege(t, Options{Programs: programs, Store: store, Servers: servers, Runners: 3, Kills: *flagKills, Seed: seed})
 		if err := journal.Add(e); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s, seed %d: %s", store, seed, e.Summary())
+		t.Logf("%s, %d servers, seed %d: %s", store, servers, seed, e.Summary())
 		for _, finding := range e.Findings {
 			t.Errorf("%s, seed %d: %s", store, seed, finding)
 		}
 		if *flagTotal > 0 {
-			t.Logf("%s: %d of %d kills in the journal", store, journal.Kills(store), *flagTotal)
+			t.Logf("%s: %d of %d kills in the journal", store, journal.Kills(store, servers), *flagTotal)
 		}
-		if t.Failed() || journal.Kills(store) >= *flagTotal {
+		if t.Failed() || journal.Kills(store, servers) >= *flagTotal {
 			break
 		}
-		seed = journal.NextSeed(store)
+		seed = journal.NextSeed(store, servers)
 	}
 	if t.Failed() {
 		t.Logf("again: go test ./test/crash -run %s -kills %d -seed %d", t.Name(), *flagKills, seed)

@@ -8,10 +8,10 @@
 // through its port, to see that the log is gapless and chained.
 //
 // Invariants: what one seed decides is the schedule, not its outcome, for processes run
-// on a real machine; a kill counts only when the go it belongs to was judged and found
+// on a real machine; a kill counts only when the siege it belongs to was judged and found
 // clean; whatever can't be tried here is printed as "not run: reason" and counted; every
-// process and folder that a go made is gone afterwards, unless it failed, when the folder
+// process and folder that a siege made is gone afterwards, unless it failed, when the folder
 // stays and is named.
 //
-// Read next: plan.go, go.go, book.go, verdict.go
+// Read next: plan.go, siege.go, book.go, verdict.go
 package crash

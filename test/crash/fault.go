@@ -89,17 +89,24 @@ func (s *Siege) inflict(f Fault) (undo func() error, hit bool) {
 	case Stop:
 		return s.stop(f)
 	}
-	p := s.servers[0].clients
+	var ways []*proxy
 	switch f.Target {
 	case OfClients:
-		p = s.servers[f.Index].clients
+		ways = append(ways, s.servers[f.Index].clients)
 	case OfRunner:
-		p = s.runners[f.Index].link
+		ways = s.runners[f.Index].links
 	case OfDatabase:
-		p = s.servers[f.Index].toStore
+		ways = append(ways, s.servers[f.Index].toStore)
+	case OfPeers:
+		ways = append(ways, s.servers[f.Index].peers)
 	}
-	p.set(f.How)
-	return func() error { p.set(pass); return nil }, true
+	set := func(how passage) {
+		for _, way := range ways {
+			way.set(how)
+		}
+	}
+	set(f.How)
+	return func() error { set(pass); return nil }, true
 }
 
 func (s *Siege) kill(f Fault) (undo func() error, hit bool) {
@@ -192,13 +199,14 @@ func (s *Siege) programs() (out []*program) {
 // heal gives everything back and waits until all programs are ready.
 func (s *Siege) heal(ctx context.Context) error {
 	for _, v := range s.servers {
-		v.clients.set(pass)
-		if v.toStore != nil {
-			v.toStore.set(pass)
+		for _, way := range v.ways() {
+			way.set(pass)
 		}
 	}
 	for _, r := range s.runners {
-		r.link.set(pass)
+		for _, link := range r.links {
+			link.set(pass)
+		}
 	}
 	deadline := time.Now().Add(startPatience)
 	for {

@@ -24,7 +24,9 @@ const guestInit = `#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
+mkdir -p /dev/shm
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 ip link set lo up || ifconfig lo up
 cd /dev/shm
 export HOME=/dev/shm TMPDIR=/dev/shm %[1]s=%[2]s

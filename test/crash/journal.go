@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Entry is one line of the journal: a go that was judged. A go that was interrupted leaves
+// Entry is one line of the journal: a siege that was judged. One that was interrupted leaves
 // none, so its kills do not count.
 type Entry struct {
 	At       time.Time      `json:"at"`
@@ -36,7 +36,7 @@ func sum(of map[Target]int) (n int) {
 	return n
 }
 
-// Journal is the file in which gos are accumulated, one JSON object a line.
+// Journal is the file in which sieges are accumulated, one JSON object a line.
 type Journal struct {
 	path    string
 	whole   int64 // bytes of whole lines; what a crash left behind them is overwritten
@@ -100,22 +100,22 @@ func (j *Journal) Add(e Entry) error {
 	return nil
 }
 
-// Kills counts the kills of clean gos on a store.
-func (j *Journal) Kills(store Store) (n int) {
+// Kills counts the kills of clean sieges of that many servers on a store.
+func (j *Journal) Kills(store Store, servers int) (n int) {
 	for i := range j.Entries {
-		if e := &j.Entries[i]; e.Store == store && e.Clean() {
+		if e := &j.Entries[i]; e.Store == store && e.Servers == servers && e.Clean() {
 			n += sum(e.Kills)
 		}
 	}
 	return n
 }
 
-// NextSeed is one that no go on that store had yet.
-func (j *Journal) NextSeed(store Store) (seed uint64) {
+// NextSeed is one that no such siege had yet.
+func (j *Journal) NextSeed(store Store, servers int) (seed uint64) {
 	seed = 1
 	for i := range j.Entries {
-		if j.Entries[i].Store == store {
-			seed = max(seed, j.Entries[i].Seed+1)
+		if e := &j.Entries[i]; e.Store == store && e.Servers == servers {
+			seed = max(seed, e.Seed+1)
 		}
 	}
 	return seed

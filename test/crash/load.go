@@ -146,7 +146,8 @@ func (l *load) create() {
 func (l *load) order() *order {
 	l.mu.Lock()
 	l.next++
-	o := &order{key: fmt.Sprintf("key-%d-%d", l.Seed, l.next), sort: sortOf(l.random)}
+	o := &order{key: fmt.Sprintf("key-%d-%d", l.Seed, l.next), sort: sortOf(l.random),
+		source: l.next % len(l.sources)}
 	l.mu.Unlock()
 	l.Book.mu.Lock()
 	l.Book.orders[o.key] = o
@@ -185,7 +186,8 @@ func (l *load) ask(o *order, body int) bool {
 
 // send sends the request and says what the answer means.
 func (s *Siege) send(ctx context.Context, server int, o *order, body int) (createAnswer, *fairleadv1.Run) {
-	r := &fairleadv1.CreateRunRequest{Repository: s.repo, Commit: s.commit, Ref: "refs/heads/main",
+	from := s.sources[o.source]
+	r := &fairleadv1.CreateRunRequest{Repository: from.repository, Commit: from.commit, Ref: "refs/heads/main",
 		Workflow: o.sort.file, Event: "workflow_dispatch", Title: fmt.Sprintf("%s, body %d", o.key, body)}
 	answer, err := s.caller(server).Runs.CreateRun(client.WithKey(ctx, o.key), r)
 	if err == nil {

@@ -41,6 +41,7 @@ func TestACreateThatActsTwiceIsFound(t *testing.T) {
 	wants(t, createModel, false, op(k, first, 1, 2), op(k, quiet, 1, never), op(k, first, 3, 4)) // forgotten by a restart
 }
 
+// Promises: [RUN-1].
 func TestAResultThatChangesIsFound(t *testing.T) {
 	read := func(version uint64, desired, outcome string) runAnswer {
 		return runAnswer{kind: answered, version: version, desired: desired, outcome: outcome, round: 1}
@@ -70,6 +71,7 @@ func TestAResultThatChangesIsFound(t *testing.T) {
 		op(look, runAnswer{kind: answered, version: 9, desired: "run", round: 3}, 4, 5)) // acted twice
 }
 
+// Promises: [LEASE-1].
 func TestALeaseHeldTwiceIsFound(t *testing.T) {
 	look, act := leaseCall{"j", "look"}, leaseCall{"j", "act"}
 	by := func(attempt int, epoch uint64) leaseAnswer { return leaseAnswer{attempt, epoch} }

@@ -39,6 +39,7 @@ const (
 	OfDatabase Target = "database"
 	OfBackend  Target = "backend"
 	OfClients  Target = "clients" // only parted: the way from clients to a server
+	OfPeers    Target = "peers"   // only parted: the way from the other servers to a server
 )
 
 // Fault is one thing that is taken away for a while.
@@ -154,6 +155,8 @@ func (y Yard) part(random *rand.Rand, database bool) Fault {
 	f := Fault{Act: Part, Target: OfClients, Index: random.IntN(y.Servers)}
 	switch n := random.IntN(100); {
 	case n < 30:
+	case n < 45 && y.Servers > 1:
+		f.Target = OfPeers
 	case n < 65 || !database:
 		f.Target, f.Index = OfRunner, random.IntN(y.Runners)
 	default:

@@ -59,7 +59,9 @@ func (p *planted) find(t *testing.T) {
 	}
 	ctx, begun := t.Context(), time.Now()
 	s, err := NewSiege(ctx, Options{Programs: folder, Store: SQLite, Servers: 1, Runners: 2, Seed: 1, Say: say(begun)})
-	defer func() { s.Close(false) }()
+	if s != nil {
+		defer s.Close(false)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func (p *program) tail(bytesMax int) string {
 }
 
 // processesWith lists the processes whose command line or environment holds the text,
-// this one left out. The text must be a path of a go's own folder, so that nobody else's
+// this one left out. The text must be a path of a siege's own folder, so that nobody else's
 // are found.
 func processesWith(text string) []int {
 	entries, _ := filepath.Glob("/proc/[0-9]*")

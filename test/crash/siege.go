@@ -58,8 +58,7 @@ type Siege struct {
 	runners  []*runner
 	world    *world
 	place    client.Place
-	repo     string
-	commit   string
+	sources  []source
 
 	hits   map[Act]map[Target]int
 	random *rand.Rand // of the load, the schedule has its own
@@ -78,15 +77,20 @@ type server struct {
 	*program
 	port    int
 	clients *proxy
-	toStore *proxy // nil on SQLite
+	toStore *proxy // nil on SQLite, and for a server that lives apart
+	peers   *proxy // the way of the other servers to this one; nil when it is alone
 	data    string
 }
+
+// source is a repository with its only commit. A fleet has several, because a repository
+// lives in one partition.
+type source struct{ repository, commit string }
 
 // runner is one machine that executes jobs.
 type runner struct {
 	*program
 	name, data string
-	link       *proxy // to its server
+	links      []*proxy // to every server
 }
 
 func freePort() (int, error) {
@@ -169,8 +173,10 @@ func (s *Siege) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.introduce(); err != nil {
-		return err
+	for i := range min(sourcesMost, 2*s.Servers-1) {
+		if err := s.introduce(i); err != nil {
+			return err
+		}
 	}
 	for i := range s.Runners {
 		if err := s.addRunner(ctx, i); err != nil {
@@ -207,6 +213,13 @@ func (s *Siege) addServer(i int) error {
 		}
 		args = append(args, "--store", s.database.url(v.toStore.address()))
 	}
+	if s.Servers > 1 {
+		if v.peers, err = s.way(i, port); err != nil {
+			return err
+		}
+		args = append(args, "--shared", filepath.Join(s.folder, "shared"), "--name", name,
+			"--advertise", "http://"+v.peers.address())
+	}
 	v.program = &program{name: name, args: args, env: s.env, log: filepath.Join(s.folder, name+".log")}
 	if err := v.start(); err != nil {
 		return err
@@ -236,13 +249,16 @@ func (s *Siege) awaitReady(p *program) error {
 	return nil
 }
 
-// introduce registers the repository and sends its commit, as a person's first run does.
-func (s *Siege) introduce() error {
+// sourcesMost is how many repositories a fleet has.
+const sourcesMost = 5
+
+// introduce registers a repository and sends its commit, as a person's first run does.
+func (s *Siege) introduce(i int) error {
 	var err error
 	if s.place, err = client.LocateIn(s.servers[0].data); err != nil {
 		return err
 	}
-	dir := filepath.Join(s.folder, "repository")
+	dir := filepath.Join(s.folder, "repository"+strconv.Itoa(i))
 	if err := repository(dir, s.world.path, s.env); err != nil {
 		return err
 	}
@@ -256,15 +272,23 @@ func (s *Siege) introduce() error {
 	if err := lastJSON(out, &accepted); err != nil {
 		return fmt.Errorf("read the answer of run: %w: %s", err, out)
 	}
-	s.repo, s.commit = accepted.Repository, accepted.Commit
+	s.sources = append(s.sources, source{accepted.Repository, accepted.Commit})
 	return nil
 }
 
 func (s *Siege) addRunner(ctx context.Context, i int) error {
-	server := i % len(s.servers)
-	link, err := s.way(server, s.servers[server].port)
-	if err != nil {
-		return err
+	r := &runner{name: "r" + strconv.Itoa(i)}
+	r.data = filepath.Join(s.folder, "runner-"+r.name)
+	s.runners = append(s.runners, r)
+	var addresses []string
+	for n := range s.servers { // each runner begins with another server
+		server := (i + n) % len(s.servers)
+		link, err := s.way(server, s.servers[server].port)
+		if err != nil {
+			return err
+		}
+		r.links = append(r.links, link)
+		addresses = append(addresses, "http://"+link.address())
 	}
 	c, err := s.client(0, client.Options{})
 	if err != nil {
@@ -274,12 +298,10 @@ func (s *Siege) addRunner(ctx context.Context, i int) error {
 	if err != nil {
 		return fmt.Errorf("make a registration token: %w", err)
 	}
-	name := "r" + strconv.Itoa(i)
-	r := &runner{name: name, data: filepath.Join(s.folder, "runner-"+name), link: link}
-	r.program = &program{name: "runner-" + name, env: s.env, log: filepath.Join(s.folder, "runner-"+name+".log"),
-		args: []string{filepath.Join(s.Programs, "fairlead-runner"), "--server", "http://" + link.address(), "--name", name,
-			"--data", r.data, "--isolation", "process", "--capacity", "2", "--token", token.GetToken()}}
-	s.runners = append(s.runners, r)
+	name := "runner-" + r.name
+	r.program = &program{name: name, env: s.env, log: filepath.Join(s.folder, name+".log"),
+		args: []string{filepath.Join(s.Programs, "fairlead-runner"), "--server", strings.Join(addresses, ","),
+			"--name", r.name, "--data", r.data, "--isolation", "process", "--capacity", "2", "--token", token.GetToken()}}
 	if err := r.start(); err != nil {
 		return err
 	}
@@ -339,19 +361,32 @@ func (r *runner) freezeMachine(sig syscall.Signal) {
 	}
 }
 
+// ways are the proxies around a server.
+func (v *server) ways() (out []*proxy) {
+	for _, way := range []*proxy{v.clients, v.toStore, v.peers} {
+		if way != nil {
+			out = append(out, way)
+		}
+	}
+	return out
+}
+
 // Close ends everything. The folder stays if keep says so.
 func (s *Siege) Close(keep bool) {
 	for _, r := range s.runners {
-		r.killMachine()
-		r.link.close()
+		if r.program != nil {
+			r.killMachine()
+		}
+		for _, link := range r.links {
+			link.close()
+		}
 	}
 	for _, v := range s.servers {
 		if v.program != nil {
 			v.end(syscall.SIGKILL, endPatience)
 		}
-		v.clients.close()
-		if v.toStore != nil {
-			v.toStore.close()
+		for _, way := range v.ways() {
+			way.close()
 		}
 	}
 	if s.database != nil {

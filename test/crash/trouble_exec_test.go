@@ -17,7 +17,9 @@ func trouble(t *testing.T, o Options, do func(ctx context.Context, s *Siege) err
 	ctx, begun := t.Context(), time.Now()
 	o.Programs, o.Runners, o.Servers, o.Seed, o.Say = programs, 2, 1, 1, say(begun)
 	s, err := NewSiege(ctx, o)
-	t.Cleanup(func() { s.Close(*flagKeep || t.Failed()) })
+	if s != nil {
+		t.Cleanup(func() { s.Close(*flagKeep || t.Failed()) })
+	}
 	if errors.Is(err, errPrivilege) {
 		NotRun.Say(t.Name(), err.Error())
 		return nil

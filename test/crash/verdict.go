@@ -147,8 +147,8 @@ func (s *Siege) compareRuns(ctx context.Context) (map[string]*fairleadv1.Run, er
 			strangers++
 		}
 	}
-	if strangers != 1 { // the one that introduced the repository
-		s.Book.finding("%d runs are listed that no key created", strangers-1)
+	if strangers -= len(s.sources); strangers != 0 { // one introduced each repository
+		s.Book.finding("%d runs are listed that no key created", strangers)
 	}
 	for id := range out {
 		if !listed[id] {

@@ -47,6 +47,7 @@ func TestTheWorldIsReadWhileItIsWritten(t *testing.T) {
 	}
 }
 
+// Promises: [LEASE-4].
 func TestTwoAttemptsThatActAtOnceAreFound(t *testing.T) {
 	w := readWorld(t, mark(t, "begin", 1, "10.0")+mark(t, "begin", 2, "20.0")+mark(t, "act", 1, "20.5")+
 		mark(t, "end", 2, "21.0"))
@@ -101,7 +102,7 @@ func TestTheSameSeedGivesTheSameSchedule(t *testing.T) {
 	all := strings.Join(one, "\n")
 	for _, want := range []string{"kill server/0", "kill server/1", "kill runner", "kill machine", "kill process",
 		"kill database", "kill backend", "stop server", "stop runner", "stop machine", "stop database", "part clients",
-		"part runner", "part database", "(hold)", "(swallow)", "(deafen)", "(cut)", "(half)"} {
+		"part runner", "part database", "part peers", "(hold)", "(swallow)", "(deafen)", "(cut)", "(half)"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("300 episodes have no %s", want)
 		}
@@ -115,10 +116,10 @@ func TestAJournalCountsCleanSiegesAndResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []Entry{
-		{Store: SQLite, Seed: 1, Kills: map[Target]int{OfServer: 3, OfRunner: 4}},
-		{Store: PostgreSQL, Seed: 9, Kills: map[Target]int{OfServer: 30}},
-		{Store: SQLite, Seed: 2, Kills: map[Target]int{OfServer: 5}, Findings: []string{"a defect"}},
-		{Store: SQLite, Seed: 4, Kills: map[Target]int{OfMachine: 2}},
+		{Store: SQLite, Servers: 1, Seed: 1, Kills: map[Target]int{OfServer: 3, OfRunner: 4}},
+		{Store: PostgreSQL, Servers: 1, Seed: 9, Kills: map[Target]int{OfServer: 30}},
+		{Store: SQLite, Servers: 1, Seed: 2, Kills: map[Target]int{OfServer: 5}, Findings: []string{"a defect"}},
+		{Store: SQLite, Servers: 1, Seed: 4, Kills: map[Target]int{OfMachine: 2}},
 	} {
 		if err := j.Add(e); err != nil {
 			t.Fatal(err)
@@ -134,16 +135,16 @@ func TestAJournalCountsCleanSiegesAndResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := j.Kills(SQLite); got != 9 {
+	if got := j.Kills(SQLite, 1); got != 9 {
 		t.Errorf("%d kills on SQLite, want 9: unclean sieges do not count", got)
 	}
-	if got := j.NextSeed(SQLite); got != 5 {
+	if got := j.NextSeed(SQLite, 1); got != 5 {
 		t.Errorf("next seed is %d, want 5", got)
 	}
-	if err := j.Add(Entry{Store: SQLite, Seed: 5, Kills: map[Target]int{OfServer: 1}}); err != nil {
+	if err := j.Add(Entry{Store: SQLite, Servers: 1, Seed: 5, Kills: map[Target]int{OfServer: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if j, err = OpenJournal(path); err != nil || j.Kills(SQLite) != 10 {
+	if j, err = OpenJournal(path); err != nil || j.Kills(SQLite, 1) != 10 {
 		t.Errorf("after a line that was cut off the journal does not go on: %+v, %v", j, err)
 	}
 }
