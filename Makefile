@@ -19,7 +19,7 @@ RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/run
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up build setup test check race fault crash crash-long fuzz lint gen gallery bench e2e browser clean
+.PHONY: help demo up build setup test check race fault crash crash-long sim-mutations fuzz lint gen gallery bench e2e browser clean
 
 help: ## print this
 	@printf 'Fairlead %s\n\n' '$(VERSION)'
@@ -67,6 +67,9 @@ crash: ## kill, stop and part the real programs under load; a short siege on eac
 crash-long: ## sieges of 100 kills on each store, until the journal has 500 of each
 	@scripts/setup.sh --crash
 	@nice -n 10 $(GO) test -count 1 -v -timeout 24h ./test/crash -planted -kills 100 -total 500 -journal journal.jsonl
+
+sim-mutations: ## break the product line by line; the simulation must find each (ONLY=, RECORD=1)
+	@$(GO) run ./internal/sim/mutation/cmd -only '$(ONLY)' $(if $(RECORD),-record docs/ops/simulation.md)
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -96,8 +96,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		skip = append(skip, c.Seed)
 	}
 	r.Verdicts = make([]Verdict, len(o.Mutations))
+	var mu sync.Mutex // of Progress
 	each(o.Jobs, len(o.Mutations), func(i int) {
 		r.Verdicts[i] = try(ctx, o, dir, &o.Mutations[i], skip)
+		mu.Lock()
+		defer mu.Unlock()
 		fmt.Fprint(o.Progress, r.Verdicts[i].line())
 	})
 	r.judge(o.Whole)
