@@ -39,10 +39,14 @@ func TestPlantedDefectsAreFound(t *testing.T) {
 			wrong:   "	abandonBy := d.now.Add(-Skew)",
 			finding: "lease ownership: the history of job",
 			do: func(ctx context.Context, s *Siege) error {
-				for _, r := range s.runners { // its jobs go on, and it renews nothing
-					r.signal(syscall.SIGSTOP)
-					pause(ctx, 2*leaseTTL)
+				for n := range 8 {
+					r := s.runners[n%len(s.runners)]
+					r.signal(syscall.SIGSTOP) // its jobs go on, and it renews nothing
+					pause(ctx, 3*leaseTTL)
 					r.signal(syscall.SIGCONT)
+					if len(overlaps(s.world.all())) > 0 {
+						break
+					}
 				}
 				return nil
 			},
@@ -58,7 +62,8 @@ func (p *planted) find(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, begun := t.Context(), time.Now()
-	s, err := NewSiege(ctx, Options{Programs: folder, Store: SQLite, Servers: 1, Runners: 2, Seed: 1, Say: say(begun)})
+	s, err := NewSiege(ctx, Options{Programs: folder, Store: SQLite, Servers: 1, Runners: 2, Seed: 1, Say: say(begun),
+		Abandon: 6 * leaseTTL})
 	if s != nil {
 		defer s.Close(false)
 	}

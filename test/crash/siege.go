@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,10 @@ type Options struct {
 	Seed     uint64
 	Say      func(format string, args ...any)
 
-	ServerDisk   string // size of a file system of the servers' own, as tmpfs takes it; "": none
-	DatabaseDisk string // the same for PostgreSQL
-	Apart        bool   // the first server lives in a network namespace of its own
+	Abandon      time.Duration // after the last renewal a job must be gone; 0: abandonAfter
+	ServerDisk   string        // size of a file system of the servers' own, as tmpfs takes it; "": none
+	DatabaseDisk string        // the same for PostgreSQL
+	Apart        bool          // the first server lives in a network namespace of its own
 }
 
 // Siege is a server or several, runners, a database, clients and an observer.
@@ -117,7 +119,7 @@ func NewSiege(ctx context.Context, o Options) (*Siege, error) {
 		hits:   map[Act]map[Target]int{Kill: {}, Stop: {}, Part: {}},
 		random: rand.New(rand.NewPCG(o.Seed, 0x6c6f6164))}
 	s.env = append(cleanEnvironment(), "HOME="+folder, "FAIRLEAD_LEASE_TTL="+leaseTTL.String(),
-		"FAIRLEAD_ABANDON_AFTER="+abandonAfter.String(), "FAIRLEAD_CANCEL_GRACE="+cancelGrace.String(),
+		"FAIRLEAD_ABANDON_AFTER="+cmp.Or(o.Abandon, abandonAfter).String(), "FAIRLEAD_CANCEL_GRACE="+cancelGrace.String(),
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Crash", "GIT_AUTHOR_EMAIL=crash@example.com",
 		"GIT_COMMITTER_NAME=Crash", "GIT_COMMITTER_EMAIL=crash@example.com")
 	if err := s.setUp(ctx); err != nil {

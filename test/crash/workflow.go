@@ -117,7 +117,7 @@ func (s sort) text(world string) string {
 	return out.String()
 }
 
-// repository makes the git repository of a go.
+// repository makes the git repository of a siege.
 func repository(dir, world string, env []string) error {
 	files := map[string]string{"content": "what was committed\n"}
 	for _, s := range sorts {
