@@ -31,8 +31,8 @@ const (
 	repositoriesMax    = 200              // registered until every partition has one
 	failoverPatience   = 90 * time.Second // for one thing to happen
 	failoverLook       = 20 * time.Millisecond
-	outstanding        = 3    // short jobs that are asked for and not done, in each partition
-	slotsSpare         = 2    // beyond those of the long jobs: less than there are short jobs
+	outstanding        = 2    // short jobs that are asked for and not done, in each partition
+	slotsSpare         = 8    // beyond those of the long jobs: half as many as there are short jobs
 	failoverAim        = 3000 // ms from a kill to the first job that the new owner gives out
 )
 

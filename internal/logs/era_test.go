@@ -74,6 +74,7 @@ func textOf(t *testing.T, g *Gateway, a domain.AttemptID) string {
 // A holder that was stopped in the middle of a write, and finishes it after the next one has
 // taken over, tells nobody that it is durable; and what it wrote never counts, although its
 // segment has the smaller number.
+// Promises: [FLEET-12].
 func TestWhatAnEarlierHolderWritesLateCountsForNothing(t *testing.T) {
 	under, a := memory.New(), attempt(1)
 	stall := &atomic.Bool{}
@@ -111,8 +112,43 @@ func TestWhatAnEarlierHolderWritesLateCountsForNothing(t *testing.T) {
 	}
 }
 
+// A holder that gives the logs away, although it could go on holding them, acknowledges
+// nothing of what it was writing at that moment: the next one may have looked already.
+func TestAHolderThatGivesTheLogsAwayAcknowledgesNothingAfterwards(t *testing.T) {
+	under, a := memory.New(), attempt(1)
+	stall := &atomic.Bool{}
+	slow := newSlowStore(under, func(verb, key string) bool {
+		return stall.Load() && verb == "put" && strings.HasPrefix(key, "segments/")
+	})
+	first := NewHolder(slow, Config{})
+	if err := first.Hold(t.Context(), 1, func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	stall.Store(true)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := first.Append(context.Background(), []Chunk{chunk(a, 1, "late")})
+		answered <- err
+	}()
+	<-slow.arrived
+	first.Drop()
+	second, _ := turn(t, under, 2)
+	close(slow.goOn)
+	if err := <-answered; !errors.Is(err, ErrNotHeld) {
+		t.Errorf("what was written after the logs were given away was answered with %v", err)
+	}
+	push(t, second, chunk(a, 1, "again"))
+	if got := textOf(t, second, a); got != "again" {
+		t.Errorf("the next holder has %q", got)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A holder that wakes in the middle of deleting what it had folded takes nothing away from
 // the one that has taken over.
+// Promises: [FLEET-12].
 func TestAnEarlierHolderThatDeletesLateTakesNothingAway(t *testing.T) {
 	under, a := memory.New(), attempt(1)
 	slow := newSlowStore(under, func(verb, key string) bool { return verb == "delete" })

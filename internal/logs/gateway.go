@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
@@ -70,8 +71,9 @@ type Gateway struct {
 	writes *host.Seats
 	seals  *host.Seats
 
-	ctx    context.Context // ends at Close
-	cancel context.CancelFunc
+	ctx     context.Context // ends at Close
+	cancel  context.CancelFunc
+	dropped atomic.Bool // by Abandon: the right to speak for the logs was given away
 
 	mu     sync.Mutex // guards everything below; never held over I/O
 	closed bool
@@ -117,14 +119,12 @@ func newGateway(ctx context.Context, store blob.Store, config Config) *Gateway {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.Valid == nil {
-		config.Valid = func() bool { return true }
-	}
 	g := &Gateway{
 		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
 		writes: host.NewSeats(config.Host, writesMax), seals: host.NewSeats(config.Host, sealsMax),
 		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{},
 	}
+	g.config.Valid = func() bool { return !g.dropped.Load() && (config.Valid == nil || config.Valid()) }
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return g
 }
@@ -147,9 +147,11 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// Abandon lets go of the logs at once: nothing more is acknowledged, whoever follows a log
+// Abandon lets go of the logs at once: nothing more is acknowledged, not even what is being
+// written at this moment, because the next holder may not find it; whoever follows a log
 // that is not sealed is told to look elsewhere, and Close can follow when there is time.
 func (g *Gateway) Abandon() {
+	g.dropped.Store(true)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed, g.abandoned = true, true
