@@ -149,6 +149,7 @@ func refused(code connect.Code, name string) error {
 	return err.WithDetail(detail)
 }
 
+// Promises: [CMD-8].
 func TestAWriteKeepsItsKeyOverEveryTry(t *testing.T) {
 	p := &peer{failing: []error{refused(connect.CodeUnavailable, "not_owner"), nil,
 		connect.NewError(connect.CodeUnavailable, "")}}
@@ -272,6 +273,7 @@ func TestFollowRunComesBackAndTellsEveryVersionOnce(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-7].
 func TestFollowLogHasNoGapAndNoRepeat(t *testing.T) {
 	p := &peer{log: strings.Repeat("0123456789", 20), cutAt: []int{5, 5, 42, 120}}
 	p.failing = []error{nil, nil}
@@ -353,6 +355,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// Promises: [FORMAT-8].
 func TestJSONIsThatOfTheAPI(t *testing.T) {
 	got, err := JSON(&fairleadv1.Attempt{FailureClass: "user_code"})
 	if err != nil || !strings.Contains(string(got), `"failure_class":"user_code"`) ||

@@ -71,6 +71,7 @@ func footprint(t *testing.T, dir string) string {
 	return out.String()
 }
 
+// Promises: [SRC-13].
 func TestCleanTreeIsHead(t *testing.T) {
 	t.Parallel()
 	repo := scmtest.NewRepo(t)
@@ -95,6 +96,7 @@ func TestCleanTreeIsHead(t *testing.T) {
 
 // TestUncommittedTree: every way in which a tree can differ from HEAD is in the capture,
 // and the repository is as it was, byte for byte and second for second.
+// Promises: [SRC-13].
 func TestUncommittedTree(t *testing.T) {
 	t.Parallel()
 	repo := scmtest.NewRepo(t)

@@ -57,6 +57,7 @@ func TestAdminTokenSurvivesARestartAndIsOnlyAcceptedWhole(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-5].
 func TestSecretFilesAreOnlyForTheirOwner(t *testing.T) {
 	folder := t.TempDir()
 	_ = must[*Gate](t)(OpenGate(folder, newClock().now))
@@ -80,6 +81,7 @@ func TestSecretFilesAreOnlyForTheirOwner(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-5].
 func TestASecretThatOthersCanReadIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	token := must[*AdminToken](t)(OpenAdminToken(folder))
@@ -91,6 +93,7 @@ func TestASecretThatOthersCanReadIsRefused(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-6].
 func TestACodeSignsInOnce(t *testing.T) {
 	clock := newClock()
 	sessions := must[*Sessions](t)(OpenSessions(t.TempDir(), clock.now))
@@ -165,6 +168,7 @@ func TestSessionsAndCodesAreBounded(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-3].
 func TestAttemptTokenNamesItsAttemptAndNothingElse(t *testing.T) {
 	folder, clock := t.TempDir(), newClock()
 	tokens := must[*AttemptTokens](t)(OpenAttemptTokens(folder, clock.now))
@@ -211,6 +215,7 @@ func FuzzVerifyAttemptToken(f *testing.F) {
 	})
 }
 
+// Promises: [ACC-3].
 func TestGateAsksWhetherTheAttemptLives(t *testing.T) {
 	gate := must[*Gate](t)(OpenGate(t.TempDir(), newClock().now))
 	claim := AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt, Epoch: 1}
@@ -235,6 +240,7 @@ func TestGateAsksWhetherTheAttemptLives(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-12].
 func TestKeysArePublishedBeforeUseAndKeptAfter(t *testing.T) {
 	folder, clock := t.TempDir(), newClock()
 	signer := must[*Signer](t)(OpenSigner(folder, clock.now))
@@ -287,6 +293,7 @@ func TestRegistrationTokenDigest(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-8].
 func TestCheckListen(t *testing.T) {
 	for addr, plain := range map[string]bool{
 		"127.0.0.1:0": true, "127.8.8.8:80": true, "[::1]:8080": true, "localhost:8080": true,

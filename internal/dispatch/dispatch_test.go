@@ -224,6 +224,7 @@ func inYard(t *testing.T, test func(t *testing.T, y *yard)) {
 	})
 }
 
+// Promises: [RUN-2].
 func TestAWaitingPollGetsTheLeaseAtOnceAndTheResultCommitsOnce(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)
@@ -255,6 +256,7 @@ func TestAWaitingPollGetsTheLeaseAtOnceAndTheResultCommitsOnce(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-3].
 func TestALeaseWhoseReplyWasLostIsToldAgain(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)
@@ -271,6 +273,7 @@ func TestALeaseWhoseReplyWasLostIsToldAgain(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-2].
 func TestOneRunnerServesSeveralPartitionsWithinItsCapacity(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("two", 2)
@@ -299,6 +302,7 @@ func TestOneRunnerServesSeveralPartitionsWithinItsCapacity(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-4], [LEASE-5], [ACC-3].
 func TestASilentRunnerLosesItsAttemptAndItsLateReportIsRefused(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h, other := y.register("gone", 1), y.register("other", 1)
@@ -343,6 +347,7 @@ func TestASilentRunnerLosesItsAttemptAndItsLateReportIsRefused(t *testing.T) {
 	})
 }
 
+// Promises: [RUN-7].
 func TestAnEffectfulAttemptThatStartedIsHeldForAPerson(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("gone", 1)
@@ -358,6 +363,7 @@ func TestAnEffectfulAttemptThatStartedIsHeldForAPerson(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-6].
 func TestARunnerThatComesBackInTimeKeepsItsLease(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("slow", 1)
@@ -380,6 +386,7 @@ func TestARunnerThatComesBackInTimeKeepsItsLease(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-7].
 func TestARestartedServerKeepsLeasesAndSaysNothingItDoesNotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -404,6 +411,7 @@ func TestARestartedServerKeepsLeasesAndSaysNothingItDoesNotKnow(t *testing.T) {
 	})
 }
 
+// Promises: [CANCEL-1].
 func TestACancelReachesTheRunnerAndIsNotATermination(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)
@@ -430,6 +438,7 @@ func TestACancelReachesTheRunnerAndIsNotATermination(t *testing.T) {
 	})
 }
 
+// Promises: [ACC-2].
 func TestStrangersAndWrongSecretsGetTheSameAnswer(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)
@@ -449,6 +458,7 @@ func TestStrangersAndWrongSecretsGetTheSameAnswer(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-3].
 func TestASlotThatIsOfferedTwiceKeepsNoJobFromOthers(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		bad := y.register("bad", 1)
@@ -484,6 +494,7 @@ func TestOnlyPlainTokensAreSlots(t *testing.T) {
 	}
 }
 
+// Promises: [LEASE-5].
 func TestARunnerCanNotReportForAnother(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		holder, thief := y.register("holder", 1), y.register("thief", 1)
@@ -510,6 +521,7 @@ func TestARunnerCanNotReportForAnother(t *testing.T) {
 	})
 }
 
+// Promises: [RUN-17].
 func TestAJobThatNobodyCanTakeSaysWhy(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)
@@ -572,6 +584,7 @@ func TestWorkThatLostItsCauseGetsItBack(t *testing.T) {
 	})
 }
 
+// Promises: [LEASE-11].
 func TestAReportThatMemoryCanNotPlaceYetIsRefusedAsAWhole(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)

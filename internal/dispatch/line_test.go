@@ -59,6 +59,7 @@ func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
 	}
 }
 
+// Promises: [LEASE-12].
 func TestAPoolIsItsTenantsAlone(t *testing.T) {
 	b, now := newBoard(Timing{Lease: time.Minute, Abandon: time.Minute}), time.Unix(1_000_000, 0)
 	b.led["pool-mine"], b.led["pool-yours"] = true, true

@@ -9,6 +9,7 @@ import (
 
 // A runner of another time is told so before its token is looked at, so the token is still
 // good when the runner was replaced.
+// Promises: [FORMAT-10].
 func TestAnotherProtocolIsRefusedBeforeTheTokenIsUsed(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		for _, protocol := range []uint32{0, Protocol + 1} {

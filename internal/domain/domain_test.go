@@ -154,6 +154,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-4].
 func TestSecretIsNeverPrinted(t *testing.T) {
 	secret := NewSecret("hunter2")
 	var log strings.Builder
@@ -183,6 +184,7 @@ func TestRejections(t *testing.T) {
 }
 
 // TestEveryCodeIsListed keeps the list that pages are made from complete.
+// Promises: [FORMAT-9].
 func TestEveryCodeIsListed(t *testing.T) {
 	source, err := os.ReadFile("codes.go")
 	if err != nil {

@@ -183,6 +183,7 @@ func (h *house) total(stream string) int {
 	return got.State.(*tally).Total
 }
 
+// Promises: [CMD-1].
 func TestACommandIsAnsweredOnlyAfterItsBatchIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -235,6 +236,7 @@ func TestWaitingCommandsShareABatch(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-2], [CMD-3].
 func TestAKeyActsOnceAlsoWithinABatchAndAfterTakeOver(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -276,6 +278,7 @@ func TestAKeyActsOnceAlsoWithinABatchAndAfterTakeOver(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-5].
 func TestARejectionStoresNothingAndARefusalKeepsItsEvidence(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -295,6 +298,7 @@ func TestARejectionStoresNothingAndARefusalKeepsItsEvidence(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-6].
 func TestALostReplyOfTheStoreIsSettledNotRepeated(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -329,6 +333,7 @@ func TestALostReplyOfTheStoreIsSettledNotRepeated(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-9].
 func TestAFullStoreRefusesAndRecovers(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -351,6 +356,7 @@ func TestAFullStoreRefusesAndRecovers(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-3].
 func TestAFencedOwnerStops(t *testing.T) {
 	st := memory.New()
 	old := newHouse(t, st, nil)
@@ -368,6 +374,7 @@ func TestAFencedOwnerStops(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-8].
 func TestABrokenInvariantQuarantinesOneStreamOnly(t *testing.T) {
 	for _, how := range []string{"break", "panic"} {
 		st := memory.New()
@@ -390,6 +397,7 @@ func TestABrokenInvariantQuarantinesOneStreamOnly(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-10].
 func TestTimersFireOnceAndSurviveATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -453,6 +461,7 @@ func (r *recorder) seen() string {
 	return strings.Join(r.rows, " ")
 }
 
+// Promises: [HIST-11].
 func TestAReactorSeesEveryRowInOrderAndGoesOnWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -485,6 +494,7 @@ func TestAReactorSeesEveryRowInOrderAndGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
+// Promises: [CMD-12].
 func TestANumberIsTakenOnlyWhenSomethingHappened(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -506,6 +516,7 @@ func TestANumberIsTakenOnlyWhenSomethingHappened(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-14].
 func TestACheckpointShortensTheWayAndAnUnknownOneIsIgnored(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -527,6 +538,7 @@ func TestACheckpointShortensTheWayAndAnUnknownOneIsIgnored(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-6].
 func TestATokenFromTheFutureStopsThePartition(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
@@ -552,6 +564,7 @@ func TestATokenFromTheFutureStopsThePartition(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-7].
 func TestATokenPresentedAtOnceIsNeverAheadOfItsServer(t *testing.T) {
 	h := newHouse(t, memory.New(), nil)
 	defer h.engine.Close()
@@ -593,6 +606,7 @@ func TestTheClocksOfAFleetAreTheStores(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-12].
 func TestTheClockNeverGoesBackAndNoticesJumps(t *testing.T) {
 	wall, mono := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Duration(0)
 	c := NewClockFrom(func() time.Time { return wall }, func() time.Duration { return mono })

@@ -14,6 +14,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store/memory"
 )
 
+// Promises: [FLEET-5].
 func TestAFollowerShowsExactlyWhatTheOwnerCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, "a", "b")
@@ -40,6 +41,7 @@ func TestAFollowerShowsExactlyWhatTheOwnerCommits(t *testing.T) {
 }
 
 // A follower that begins while its owner goes on shows a state, and then all that follows.
+// Promises: [FLEET-5].
 func TestAFollowerMayBeginAtAnyMoment(t *testing.T) {
 	s := newStreet(t, "a")
 	defer s.close()
@@ -127,6 +129,7 @@ func TestACommandIsForwardedAndItsEffectIsSeenBeforeItsAnswer(t *testing.T) {
 	})
 }
 
+// Promises: [FLEET-7].
 func TestALostReplyIsAnUnknownOutcomeAndTheKeyFindsIt(t *testing.T) {
 	s := newStreet(t, "a", "b")
 	defer s.close()
@@ -145,6 +148,7 @@ func TestALostReplyIsAnUnknownOutcomeAndTheKeyFindsIt(t *testing.T) {
 	}
 }
 
+// Promises: [FLEET-6].
 func TestACommandIsForwardedOnceOnly(t *testing.T) {
 	s := newStreet(t, "a", "b", "c")
 	defer s.close()
@@ -165,6 +169,7 @@ func TestACommandIsForwardedOnceOnly(t *testing.T) {
 }
 
 // A hung owner that wakes is fenced by its first write, changes nothing, and follows.
+// Promises: [FLEET-1].
 func TestAHungOwnerThatWakesChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, "a", "b")
@@ -281,6 +286,7 @@ func (s slow) Take(ctx context.Context, p domain.PartitionID, o string, epoch ui
 	return s.Store.Take(ctx, p, o, epoch)
 }
 
+// Promises: [FLEET-8].
 func TestAReleaseEndsWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t)

@@ -11,6 +11,7 @@ import (
 
 // A key whose reply is gone is refused, never executed anew: nobody can say any more what
 // the first answer was.
+// Promises: [CMD-4].
 func TestAKeyWhoseReplyIsGoneNeverActsAgain(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)

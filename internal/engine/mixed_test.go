@@ -13,6 +13,7 @@ import (
 )
 
 // A newer server writes what its older neighbour reads until that one is gone.
+// Promises: [FLEET-11].
 func TestTwoVersionsWriteWhatBothRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t)
@@ -95,6 +96,7 @@ func TestTwoVersionsWriteWhatBothRead(t *testing.T) {
 	})
 }
 
+// Promises: [FLEET-11].
 func TestACommandThatItsOwnerDoesNotKnowIsRefusedUntilTheUpgrade(t *testing.T) {
 	s := newStreet(t, "a", "b")
 	defer s.close()
@@ -119,6 +121,7 @@ func TestACommandThatItsOwnerDoesNotKnowIsRefusedUntilTheUpgrade(t *testing.T) {
 
 // A row that can't be read ails its stream, at the follower and at whoever takes over; all
 // others go on.
+// Promises: [HIST-9].
 func TestAnUnreadableRowAilsOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t)
@@ -164,6 +167,7 @@ func TestAnUnreadableRowAilsOneStream(t *testing.T) {
 
 // A database that comes back with less than it showed stops the partition wherever it is
 // owned, until somebody accepts the loss.
+// Promises: [HIST-6].
 func TestAStoreThatWentBackStopsThePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, "a", "b")
@@ -219,6 +223,7 @@ func TestAStoreThatWentBackStopsThePartition(t *testing.T) {
 	})
 }
 
+// Promises: [FLEET-9].
 func TestAYieldedServerAnswersForNothing(t *testing.T) {
 	s := newStreet(t)
 	defer s.close()
@@ -237,6 +242,7 @@ func TestAYieldedServerAnswersForNothing(t *testing.T) {
 	s.must("b", "x", tallyCommand{do: "add", n: 1})
 }
 
+// Promises: [FLEET-14].
 func TestACommandWaitsForAPartitionBetweenTwoOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, "a", "b", "c")

@@ -12,6 +12,7 @@ import (
 
 // Runners and reactors whose commands are refused for want of space try again and say
 // nothing, so the engine tells operators: once when it begins, once when it is over.
+// Promises: [CMD-9].
 func TestAFullStoreIsToldOnceAndSoIsItsEnd(t *testing.T) {
 	st := memory.New()
 	var said bytes.Buffer

@@ -30,6 +30,7 @@ import (
 // TestSweepOfAnAttempt fails every call of the isolation driver during one attempt with two
 // steps, the first of which leaves a process behind. The supervisor is a real process with
 // the real driver below the wrapper.
+// Promises: [RNR-4], [RNR-5], [RNR-11].
 func TestSweepOfAnAttempt(t *testing.T) {
 	var rows []row
 	for _, m := range modes(fault.Before, fault.After) {

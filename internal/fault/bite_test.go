@@ -27,6 +27,7 @@ type defect struct {
 
 // TestTheSweepBites plants defects and wants each to be found by what it breaks. The same
 // passes without them are clean: that is the sweep itself.
+// Promises: [CMD-1], [LOG-1].
 func TestTheSweepBites(t *testing.T) {
 	once := func(how fault.How) fault.Mode { return fault.Mode{How: how} }
 	for _, d := range []defect{

@@ -16,6 +16,7 @@ import (
 
 // TestSweepOfASpool fails every call of the file system that writing a spool makes. What
 // Append promised comes back in order and once; the result is always there in the end.
+// Promises: [RNR-10].
 func TestSweepOfASpool(t *testing.T) {
 	var rows []row
 	for _, m := range modes(fault.Before, fault.Full, fault.Torn) {

@@ -56,16 +56,20 @@ var serverPorts = []struct {
 
 // TestSweepInMemory fails every call of every port of the server, in every way it can fail,
 // once and for good.
+// Promises: [CMD-2], [CMD-3], [CMD-6], [CMD-10], [CMD-11], [CMD-12], [HIST-1], [HIST-2], [HIST-5],
+// [HIST-13], [LOG-5], [LOG-11], [SRC-2], [SRC-3], [SRC-12].
 func TestSweepInMemory(t *testing.T) {
 	sweepAll(t, setting{disk: newInMemory}, cmp.Or(*step, 11))
 }
 
 // TestSweepOnSQLite is the same over the adapters that the embedded default has.
+// Promises: [CMD-10], [CMD-11].
 func TestSweepOnSQLite(t *testing.T) {
 	sweepAll(t, setting{disk: newInFiles}, cmp.Or(*step, 41))
 }
 
 // TestSweepOnGit fails the calls of source control over real repositories.
+// Promises: [CMD-10], [CMD-11].
 func TestSweepOnGit(t *testing.T) {
 	sweepAll(t, setting{disk: newInMemory, source: inGit}, cmp.Or(*step, 5), fault.PortSource)
 }

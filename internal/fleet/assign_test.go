@@ -67,6 +67,7 @@ func TestAssign(t *testing.T) {
 
 // Whatever the picture is: balanced, only candidates, the same whatever the order of what
 // is listed, no move that balance does not ask for, and nothing moves once all is as asked.
+// Promises: [FLEET-10].
 func TestAssignKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := partitionNames(rapid.IntRange(1, 20).Draw(t, "partitions"))

@@ -408,6 +408,7 @@ func onBoth(t *testing.T, test func(*testing.T, *town)) {
 	})
 }
 
+// Promises: [FLEET-1].
 func TestServersShareDieHangLeaveAndComeBackUnderLoad(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *town) {
 		defer w.close()
@@ -461,6 +462,7 @@ func TestServersShareDieHangLeaveAndComeBackUnderLoad(t *testing.T) {
 	})
 }
 
+// Promises: [FLEET-15].
 func TestADrainLeavesNoGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, memory.New(), 2*time.Second)
@@ -517,6 +519,7 @@ func TestARestartedServerWaitsForTheLeaseOfItsPast(t *testing.T) {
 	})
 }
 
+// Promises: [FLEET-4].
 func TestTwoServersOfOneNameDoNotWorkTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, memory.New(), 2*time.Second)

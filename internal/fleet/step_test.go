@@ -101,6 +101,7 @@ func TestAMemberThatCameBackHasNothingOfItsPast(t *testing.T) {
 	h.want(t, renewed("me:p00,p01 you", 0), 0, "Resume{} Take{Partition:p00 Epoch:1} Disown{Partition:p01 Epoch:1}")
 }
 
+// Promises: [FLEET-9].
 func TestAMemberYieldsByItsOwnClockAndIsToldThatItWasReplaced(t *testing.T) {
 	h := newHand(1)
 	h.step(Tick{}, 0)
@@ -135,6 +136,7 @@ func TestWhoseNameIsTakenYieldsAtOnce(t *testing.T) {
 	h.want(t, NotRenewed{fmt.Errorf("renew: %w", store.ErrNameTaken)}, second, "Yield{}")
 }
 
+// Promises: [FLEET-15].
 func TestADrainGivesEverythingBackAndTakesNothing(t *testing.T) {
 	h := newHand(3)
 	h.step(Tick{}, 0)

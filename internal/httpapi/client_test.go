@@ -118,6 +118,7 @@ func TestABodyHasADeadlineAndAPollAfterItHasNone(t *testing.T) {
 
 // TestASlowBodyIsCutOff sends a header that promises a body, and no body: with the deadline
 // that the server set made to pass, the request ends with a refusal.
+// Promises: [ACC-11].
 func TestASlowBodyIsCutOff(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())

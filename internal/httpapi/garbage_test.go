@@ -50,6 +50,7 @@ var garbageTypes = []struct{ contentType, encoding string }{
 
 // TestGarbageToEveryEndpoint sends every kind of garbage to every route, as somebody who
 // may do everything, so that the garbage gets as far as it can.
+// Promises: [ACC-11].
 func TestGarbageToEveryEndpoint(t *testing.T) {
 	w := newWorld(t)
 	bodies := garbage()

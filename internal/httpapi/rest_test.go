@@ -17,6 +17,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [FORMAT-6].
 func TestTheSameWishIsTheSameOverEveryProtocol(t *testing.T) {
 	w := newWorld(t)
 	const body = `{"repository":"app","commit":"c7","inputs":{"b":"2","a":"1"}}`
@@ -83,6 +84,7 @@ func TestDigestTellsEveryFieldApart(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-7].
 func TestWritesNeedAKey(t *testing.T) {
 	w := newWorld(t)
 	for _, key := range []string{"", strings.Repeat("k", 257), "caf\u00e9"} {
@@ -228,6 +230,7 @@ func TestRefusalsAndFaults(t *testing.T) {
 
 // TestMissingAndForbiddenReadTheSame compares what somebody without rights is told about a
 // run that exists and one that doesn't, byte for byte.
+// Promises: [ACC-2].
 func TestMissingAndForbiddenReadTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.do("POST", "/api/v1/runs", `{}`, "Idempotency-Key", "k")
@@ -251,6 +254,7 @@ func TestMissingAndForbiddenReadTheSame(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-9].
 func TestRunnersSpeakTheirProtocolAndNothingElse(t *testing.T) {
 	w := newWorld(t)
 	runner := runnerv1connect.NewRunnerServiceClient(w.client())

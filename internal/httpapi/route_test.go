@@ -24,6 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write the generated pages of the refe
 
 // TestEveryRoutePassesTheAuthorisationPoint refuses everything at the one point and sends
 // every route a request: whatever doesn't answer with that refusal went around it.
+// Promises: [ACC-1].
 func TestEveryRoutePassesTheAuthorisationPoint(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[Action]int{}
@@ -71,6 +72,7 @@ func TestEveryRoutePassesTheAuthorisationPoint(t *testing.T) {
 	}
 }
 
+// Promises: [FORMAT-7].
 func TestEveryProcedureOfTheContractIsServedAndHasAnAction(t *testing.T) {
 	w := newWorld(t)
 	served := map[string]bool{}
@@ -103,6 +105,7 @@ func TestEveryProcedureOfTheContractIsServedAndHasAnAction(t *testing.T) {
 }
 
 // TestOpenAPIDescribesExactlyTheRESTPaths compares both directions.
+// Promises: [FORMAT-7].
 func TestOpenAPIDescribesExactlyTheRESTPaths(t *testing.T) {
 	var document struct {
 		OpenAPI string `json:"openapi"`
@@ -144,6 +147,7 @@ func TestOpenAPIDescribesExactlyTheRESTPaths(t *testing.T) {
 	}
 }
 
+// Promises: [FORMAT-9].
 func TestEveryCodeHasAStatus(t *testing.T) {
 	fallback := statusOf("no such code")
 	for _, entry := range domain.Codes() {

@@ -39,6 +39,7 @@ func cookieOf(t *testing.T, a answer) *http.Cookie {
 	return cookies[0]
 }
 
+// Promises: [ACC-6].
 func TestSignInLinkWorksOnceAndTheSessionReads(t *testing.T) {
 	w := newWorld(t)
 	got := w.browser("GET", "/runs/x?a=b", "", nil)
@@ -109,6 +110,7 @@ func TestSignInWithTheAdminToken(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-7].
 func TestOtherSitesCanDoNothing(t *testing.T) {
 	w := newWorld(t)
 	cookie := cookieOf(t, w.browser("POST", "/signin", url.Values{"token": {w.token}}.Encode(), nil))
@@ -151,6 +153,7 @@ func TestFormsNeedTheRightOfTheirProcedure(t *testing.T) {
 	}
 }
 
+// Promises: [ACC-13].
 func TestGitTakesAPasswordAndAttemptsFetchOnly(t *testing.T) {
 	w := newWorld(t)
 	token := w.gate.Attempts.Mint(credential.AttemptClaim{Tenant: "tnt_default", Attempt: testAttempt,

@@ -103,6 +103,7 @@ func TestEventsOfNothingAreRefused(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-7].
 func TestLogEventsResumeAtAByte(t *testing.T) {
 	w := newWorld(t)
 	path := "/api/v1/attempts/" + string(testAttempt) + "/log/events"
@@ -148,6 +149,7 @@ func TestAStreamWithNothingToSayOpensAnyway(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-11].
 func TestRawLogIsByteForByte(t *testing.T) {
 	w := newWorld(t)
 	path := "/api/v1/attempts/" + string(testAttempt) + "/log"

@@ -73,6 +73,7 @@ func appendForEver(folder string) error {
 	return <-failed
 }
 
+// Promises: [LOG-1].
 func TestKillInTheMiddleOfAppend(t *testing.T) {
 	folder := t.TempDir()
 	acked := map[int]uint64{}

@@ -145,6 +145,7 @@ func TestACrashBetweenSealingAndDeletingIsRepaired(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-12].
 func TestAFullQueueIsBusyAndEmptiesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -284,6 +285,7 @@ func TestSealWaitsForWritesUnderWay(t *testing.T) {
 	})
 }
 
+// Promises: [LOG-7].
 func TestFollowersSeeEverythingOnce(t *testing.T) {
 	store := memory.New()
 	// No room on the shelf: slow followers read from storage.
@@ -368,6 +370,7 @@ func TestFollowBeforeTheFirstChunkAndFromTheMiddle(t *testing.T) {
 }
 
 // A reader that began before the seal goes on although the segments are gone.
+// Promises: [LOG-5].
 func TestReadingAcrossTheSeal(t *testing.T) {
 	store := memory.New()
 	g, err := Open(t.Context(), store, Config{RecentBytes: 1})
@@ -408,6 +411,7 @@ func logOf(t *testing.T, g *Gateway, a domain.AttemptID) string {
 	return all.String()
 }
 
+// Promises: [LOG-8].
 func TestADamagedBlockIsToldAndTheRestIsRead(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		t.Run(fmt.Sprint("sealed=", sealed), func(t *testing.T) {
@@ -477,6 +481,7 @@ func TestADamagedBlockIsToldAndTheRestIsRead(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-8].
 func TestADamagedTableIsSetAside(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)
@@ -547,6 +552,7 @@ func TestColoursReachAWindowFromFarAbove(t *testing.T) {
 	}
 }
 
+// Promises: [FORMAT-4].
 func TestASealedLogIsAnOrdinaryZstandardFile(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)
@@ -574,6 +580,7 @@ func TestASealedLogIsAnOrdinaryZstandardFile(t *testing.T) {
 
 // Every k-th call of storage fails once, for every k, until a pass has no fault: the same
 // work always ends with the same log.
+// Promises: [LOG-1].
 func TestFaultSweep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k++ {

@@ -128,6 +128,7 @@ func segments(t testing.TB, store blob.Store) []string {
 	return keys
 }
 
+// Promises: [LOG-5].
 func TestALogReadsTheSameLiveRecoveredAndSealed(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)
@@ -201,6 +202,7 @@ func TestAReferenceNeedsNoLook(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-6].
 func TestTwoTenantsAreApart(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)
@@ -248,6 +250,7 @@ func TestRepeatsReorderAndHoles(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-3].
 func TestAGapMarkEndsTheWaiting(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)
@@ -276,6 +279,7 @@ func TestAGapMarkEndsTheWaiting(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-3].
 func TestSealMarksWhatNeverCame(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  uint64
@@ -313,6 +317,7 @@ func TestAnEmptyLogCanBeSealed(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-2].
 func TestTheFirstChunkWinsAndTheOtherIsKept(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)
@@ -344,6 +349,7 @@ func TestTheFirstChunkWinsAndTheOtherIsKept(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-4].
 func TestWhatComesAfterTheSealIsEvidence(t *testing.T) {
 	store := memory.New()
 	g := open(t, store)

@@ -76,6 +76,7 @@ func to(name string) store.Holding {
 }
 
 // Without the fleet's secret nothing of the protocol is there, whatever else a request shows.
+// Promises: [FLEET-13].
 func TestWhoHasNotTheSecretFindsNothing(t *testing.T) {
 	o := newOffice(t, func(c *ServerConfig) {
 		c.Receive = func(context.Context, engine.Wire) (engine.WireAck, error) {

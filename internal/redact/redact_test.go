@@ -7,6 +7,7 @@ import (
 	"testing"
 )
 
+// Promises: [LOG-10].
 func TestFormsOfOneSecret(t *testing.T) {
 	var s Set
 	s.Add("p@ss \"word\"<1>\nsecond line")
@@ -38,6 +39,7 @@ func TestBlankRegistersNothing(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-10].
 func TestOverlappingSecretsLeaveNoEnds(t *testing.T) {
 	var s Set
 	s.Add("abcd")

@@ -177,6 +177,7 @@ func TestHeartbeatsDoNotWaitForUploads(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-1].
 func TestWhatWasNotAcknowledgedIsSentAgain(t *testing.T) {
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})
@@ -279,6 +280,7 @@ func TestCancellationsAreTakenOnceAndForced(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-13].
 func TestADrainingRunnerOffersNothing(t *testing.T) {
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})

@@ -201,6 +201,7 @@ func TestJobsRunSideBySideAndSlotsAreUsedAgain(t *testing.T) {
 	empty(t, data, attempts...)
 }
 
+// Promises: [LEASE-10].
 func TestLeasesThatAreNotForThisRunnerAreDeclined(t *testing.T) {
 	p := newPeer(t)
 	startRunner(t, p, t.TempDir(), isolate.Process)
@@ -235,6 +236,7 @@ func TestLeasesThatAreNotForThisRunnerAreDeclined(t *testing.T) {
 	wantResult(t, p, p.result(p.start(p.order(plan.Step{Script: "true"}))), domain.OutcomeSuccess, "")
 }
 
+// Promises: [CANCEL-5].
 func TestCancelStopsWhatIgnoresIt(t *testing.T) {
 	p := newPeer(t)
 	data := t.TempDir()
@@ -254,6 +256,7 @@ func TestCancelStopsWhatIgnoresIt(t *testing.T) {
 	empty(t, data, a)
 }
 
+// Promises: [RNR-1].
 func TestAServerThatIsAwayCostsNothing(t *testing.T) {
 	p := newPeer(t)
 	data := t.TempDir()
@@ -305,6 +308,7 @@ func TestALeaseThatIsGoneKillsTheJob(t *testing.T) {
 	}
 }
 
+// Promises: [LEASE-4].
 func TestWithoutContactTheJobIsDeadBeforeItsLease(t *testing.T) {
 	p := newPeer(t)
 	p.timing.AbandonMs = 6000
@@ -326,6 +330,7 @@ func TestWithoutContactTheJobIsDeadBeforeItsLease(t *testing.T) {
 	empty(t, data, a)
 }
 
+// Promises: [RNR-2].
 func TestARunnerThatIsKilledTakesItsJobsUpAgain(t *testing.T) {
 	p := newPeer(t)
 	data := t.TempDir()
@@ -352,6 +357,7 @@ func TestARunnerThatIsKilledTakesItsJobsUpAgain(t *testing.T) {
 	empty(t, data, a)
 }
 
+// Promises: [RNR-2].
 func TestAJobThatEndedWithoutItsRunnerIsReportedByTheNext(t *testing.T) {
 	p := newPeer(t)
 	data := t.TempDir()
@@ -373,6 +379,7 @@ func TestAJobThatEndedWithoutItsRunnerIsReportedByTheNext(t *testing.T) {
 	empty(t, data, a)
 }
 
+// Promises: [RNR-3].
 func TestASupervisorThatIsKilledLeavesNothingButAReport(t *testing.T) {
 	for _, isolation := range []string{isolate.Process, isolate.OCI} {
 		t.Run(isolation, func(t *testing.T) {
@@ -417,6 +424,7 @@ func TestASupervisorThatIsStuckCanBeEnded(t *testing.T) {
 	empty(t, data, a)
 }
 
+// Promises: [RNR-9].
 func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
 	data := t.TempDir()
 	if err := unix.Mount("tmpfs", data, "tmpfs", 0, "size=6m"); err != nil {
@@ -466,6 +474,7 @@ func TestABusyMachineKeepsItsLease(t *testing.T) {
 	wantResult(t, p, p.result(a), domain.OutcomeSuccess, "")
 }
 
+// Promises: [RNR-8].
 func TestNoSecretIsOnDisk(t *testing.T) {
 	p := newPeer(t)
 	data := t.TempDir()
@@ -524,6 +533,7 @@ func TestAnIdentityIsKeptAndGuarded(t *testing.T) {
 	}
 }
 
+// Promises: [LOG-14].
 func TestAStepThatPrintsFasterThanTheServerTakesIsSlowedDown(t *testing.T) {
 	p := newPeer(t)
 	startRunner(t, p, t.TempDir(), isolate.Process)

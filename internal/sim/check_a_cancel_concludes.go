@@ -5,6 +5,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [CANCEL-2].
 const checkCancel = "a cancel request reaches a conclusion"
 
 func cancelConcludes(w *world) checker {

@@ -8,6 +8,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [CMD-2].
 const checkActsOnce = "a command acts at most once, across restarts and change of owner"
 
 // actsOnce looks at keys as they are stored and at what keyed commands did.

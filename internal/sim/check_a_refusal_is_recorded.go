@@ -8,6 +8,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [RUN-3].
 const checkRecorded = "a result that is refused, or that contradicts the committed one, is kept as evidence"
 
 // refusalsKeptMax is how many are kept one by one; of the others only a number is.

@@ -8,6 +8,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [LEASE-5].
 const checkHolder = "a committed result is what the holder of the lease reported, and nobody else hears a yes"
 
 // resultIsItsHolders notes what honest runners say, when they say it. What is committed must

@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [RUN-1].
 const checkResultStays = "a committed result never changes"
 
 func resultNeverChanges(w *world) checker {

@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [SRC-2].
 const checkOneRun = "a trigger starts at most one run, however often it is told"
 
 func oneRunPerTrigger(w *world) checker {

@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [HIST-4], [LOG-1].
 const checkAcknowledged = "what was acknowledged survives a crash of any process and a change of owner"
 
 // acknowledgedSurvives compares every acknowledgement token that anybody got with the log,

@@ -5,6 +5,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [RUN-7].
 const checkEffect = "an effectful job whose step had started is never retried by itself"
 
 // effectNotRepeated knows from the machines, and from no server, which attempts began to

@@ -6,6 +6,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [HIST-11].
 const checkShown = "whoever is shown a partition, as its owner or as a follower, is shown every row, once and in order"
 
 // everyRowShown follows what the observers of each incarnation of a server are shown. Between

@@ -8,6 +8,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [RUN-5].
 const checkWaits = "everything that waits has a stored reason, and something that ends it"
 
 // everyWaitHasAnEnd finds the earliest time that a run waits for, by rules of its own, and

@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [LEASE-4].
 const checkNeverTwo = "no attempt starts while an earlier one of the same job might still act"
 
 // neverTwoActing looks at what jobs really do, on machines whose clocks nobody knows, and at

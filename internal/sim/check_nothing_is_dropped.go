@@ -5,6 +5,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [RUN-10].
 const checkDropped = "nothing that was admitted is dropped: what did not run has a cause that a person can read"
 
 func nothingDropped(w *world) checker {

@@ -5,6 +5,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [LEASE-5].
 const checkCurrentEpoch = "only the attempt's current lease epoch may report; a stale one is refused and recorded"
 
 func currentEpochOnly(w *world) checker {

@@ -5,6 +5,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [RUN-4].
 const checkReady = "a job becomes ready only when every dependency is committed, and starts only when it is ready"
 
 func readyNeedsCommitted(w *world) checker {

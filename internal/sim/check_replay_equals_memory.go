@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [HIST-5].
 const checkReplay = "the state rebuilt from events equals the state held in memory"
 
 func replayEqualsMemory(w *world) checker {

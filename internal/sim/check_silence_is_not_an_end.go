@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [LEASE-8].
 const checkSilence = "neither silence nor a request to cancel ends an attempt: without a report it is committed only " +
 	"when its runner must have abandoned it"
 

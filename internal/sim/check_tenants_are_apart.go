@@ -6,6 +6,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [HIST-15].
 const checkTenants = "nobody is given anything of another tenant"
 
 // tenantsApart looks at what clients and runners are handed.

@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// Promises: [HIST-1].
 const checkGapless = "events of a partition are totally ordered and gapless, each batch carries the digest of the one " +
 	"before, and an old owner's append fails"
 

@@ -7,6 +7,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
+// Promises: [LEASE-9].
 const checkTier = "a job gets no lease on a pool that does not accept its trust tier, or that is another tenant's"
 
 // tiers are what the world's one pool accepts.

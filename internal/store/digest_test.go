@@ -16,6 +16,7 @@ func digestRow() Row {
 
 // The digest is written into history, so this value may only change together with a new
 // encoding of it.
+// Promises: [FORMAT-3].
 func TestTheDigestOfABatchIsFixed(t *testing.T) {
 	const want = "sha256:9fe47d1cbc5575c2228f5dfb5f258c47addb5782b26990be7a500d41cb4b74e9"
 	if got := BatchDigest("sha256:00", []Row{digestRow()}); got != want {
@@ -23,6 +24,7 @@ func TestTheDigestOfABatchIsFixed(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-2].
 func TestTheDigestCoversEverythingOfEveryRow(t *testing.T) {
 	seen := map[domain.Digest]string{BatchDigest("sha256:00", []Row{digestRow()}): "the row itself"}
 	for name, change := range map[string]func(*Row){
@@ -51,6 +53,7 @@ func TestTheDigestCoversEverythingOfEveryRow(t *testing.T) {
 }
 
 // What a database gives back (another zone, no nanoseconds) digests to the same.
+// Promises: [FORMAT-3].
 func TestTheDigestIsOfStoredTimes(t *testing.T) {
 	row := digestRow()
 	row.At = row.At.Add(999 * time.Nanosecond).In(time.FixedZone("elsewhere", 3600))

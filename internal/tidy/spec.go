@@ -3,6 +3,7 @@ package tidy
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -24,7 +25,7 @@ var (
 // proof is a place in a test that names a promise.
 type proof struct {
 	path string // of the file's folder for Go, of the file for everything else
-	name string // of the function in Go
+	name string // of what is declared there, in Go
 }
 
 // proofs lists the places that name each id in brackets, in the order of the tree.
@@ -52,19 +53,35 @@ func (t *Tree) proofs() (map[string][]proof, error) {
 			continue
 		}
 		for _, decl := range f.AST.Decls {
-			name := ""
+			name, doc := nameOf(decl)
 			from := decl.Pos()
-			if fn, ok := decl.(*ast.FuncDecl); ok {
-				name = fn.Name.Name
-				if fn.Doc != nil {
-					from = fn.Doc.Pos()
-				}
+			if doc != nil {
+				from = doc.Pos()
 			}
 			begin, end := t.fset.Position(from).Offset, t.fset.Position(decl.End()).Offset
 			add(string(f.Text[begin:end]), proof{f.Dir(), name})
 		}
 	}
 	return out, nil
+}
+
+// nameOf is what a declaration declares first, and what is said of it.
+func nameOf(decl ast.Decl) (string, *ast.CommentGroup) {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		return d.Name.Name, d.Doc
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				return s.Name.Name, d.Doc
+			case *ast.ValueSpec:
+				return s.Names[0].Name, d.Doc
+			}
+		}
+		return "", d.Doc
+	}
+	return "", nil
 }
 
 // specPages are the pages of the specification.
@@ -89,7 +106,9 @@ func specProved(t *Tree) ([]Finding, error) {
 	stated := map[string]string{}
 	for _, f := range t.specPages() {
 		page, _, _ := strings.Cut(string(f.Text), proofsBegin)
-		for i, paragraph := range paragraphs(page) {
+		all := paragraphs(page)
+		for _, i := range slices.Sorted(maps.Keys(all)) {
+			paragraph := all[i]
 			ids := specIDs.FindAllStringSubmatch(paragraph, -1)
 			if len(ids) == 0 && specMust.MatchString(paragraph) {
 				out = append(out, Finding{f.Path, i, "a MUST without an id like [RUN-12]"})
@@ -105,7 +124,8 @@ func specProved(t *Tree) ([]Finding, error) {
 			}
 		}
 		if want, ok := withProofs(string(f.Text), proofs); ok && want != string(f.Text) {
-			out = append(out, Finding{f.Path, 0, "the list of tests is not what tests say; run go test ./internal/tidy -rewrite"})
+			out = append(out, Finding{f.Path, 0,
+				"the list of tests is not what tests say; run go test ./internal/tidy -rewrite"})
 		} else if !ok && specMust.MatchString(page) {
 			out = append(out, Finding{f.Path, 0, "the page has no marks around its list of tests"})
 		}

@@ -31,6 +31,7 @@ func (w *world) look(p *Poller, row store.RepositoryRow) {
 
 // TestS31OnePushManyDeliveries: hook, poll, and repeats of both, at the same time, are one
 // run for each workflow and commit.
+// Promises: [SRC-2].
 func TestS31OnePushManyDeliveries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -104,6 +105,7 @@ func TestPollStartsRuns(t *testing.T) {
 
 // TestInvalidPushIsVisible: nobody waits for a push's answer, so what is wrong with it is
 // a run that says so.
+// Promises: [RUN-11].
 func TestInvalidPushIsVisible(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -132,6 +134,7 @@ func TestInvalidPushIsVisible(t *testing.T) {
 }
 
 // TestPushClaimsAreChecked: what a hook says is a hint; the repository says what is true.
+// Promises: [SRC-11].
 func TestPushClaimsAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -177,6 +180,7 @@ func TestPushClaimsAreChecked(t *testing.T) {
 	}
 }
 
+// Promises: [SRC-6].
 func TestAddRepository(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -306,6 +310,7 @@ func TestSchedule(t *testing.T) {
 
 // TestRemoteAway: a remote that is gone is an error of its own poll and of nobody else's,
 // and what is known stays.
+// Promises: [SRC-12].
 func TestRemoteAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)

@@ -13,6 +13,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/scm/scmtest"
 )
 
+// Promises: [SRC-3].
 func TestRunFreezesEverything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -65,6 +66,7 @@ func TestRunFreezesEverything(t *testing.T) {
 
 // TestTheCommitIsResolvedOnce: a branch that moves or goes after acceptance changes
 // nothing, and its commit stays readable.
+// Promises: [CMD-3], [SRC-1].
 func TestTheCommitIsResolvedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -170,6 +172,7 @@ func TestInputs(t *testing.T) {
 
 // TestNothingIsCreatedByARefusal: a broken workflow asked for by a person says all that
 // is wrong and leaves no run behind.
+// Promises: [RUN-15], [SRC-4].
 func TestNothingIsCreatedByARefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -246,6 +249,7 @@ func TestCapturedTrees(t *testing.T) {
 	w.refused(Request{Repository: "laptop", Commit: tip, Ref: "topic", Captured: true}, domain.CodeWorkflowNotFound)
 }
 
+// Promises: [SRC-5].
 func TestTiersAndClasses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -87,6 +87,7 @@ func TestEveryStateHasALook(t *testing.T) {
 }
 
 // A cancel request is not a cancellation, and a lost contact is not a failure.
+// Promises: [RUN-12].
 func TestFactsStayApart(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	a := &fairleadv1.Attempt{Number: 2, Requested: &fairleadv1.Requested{Desired: "cancel", By: "ana"},

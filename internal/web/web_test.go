@@ -136,6 +136,7 @@ func attribute(n *html.Node, name string) string {
 
 // No page, whatever names and output it shows, has a script, style or address that the
 // templates did not put there, and none needs an exception from the policy.
+// Promises: [ACC-14].
 func TestPagesHoldNothingForeign(t *testing.T) {
 	for _, s := range everyState(t) {
 		w := get(t, s.pages, s.path)
@@ -173,6 +174,7 @@ func TestPagesHoldNothingForeign(t *testing.T) {
 var identifiers = regexp.MustCompile(`/(run|job|att)_[a-z0-9_]+`)
 
 // Every form that changes something is a call of the public API at the same address.
+// Promises: [ACC-15].
 func TestEveryFormIsACallOfTheAPI(t *testing.T) {
 	calls := map[string]bool{}
 	services := fairleadv1.File_fairlead_v1_fairlead_proto.Services()
@@ -232,6 +234,7 @@ func pathOf(t *testing.T, states []canned.State, name string) string {
 
 // A double click sends the same key twice: one action, and both answers lead to the page
 // that shows its effect.
+// Promises: [CMD-13].
 func TestDoubleClickActsOnce(t *testing.T) {
 	world, states := canned.New(noon)
 	pages, run := pagesOf(t, world), pathOf(t, states, "run-failure")

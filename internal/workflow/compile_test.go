@@ -65,6 +65,7 @@ func compile(path string, text []byte) (*plan.Plan, []Diagnostic) {
 	return Compile(Source{Path: ".fairlead/workflows/" + filepath.Base(path), Text: text}, event(text), Limits{})
 }
 
+// Promises: [FORMAT-11].
 func TestOKFilesCompileInSilence(t *testing.T) {
 	for _, path := range append(files(t, "ok"), files(t, "golden")...) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -85,6 +86,7 @@ func TestOKFilesCompileInSilence(t *testing.T) {
 
 // An err file says in comments which diagnostics it must have, all of them and no
 // other: "# want: LINE:COLUMN CODE", where LINE may be "." for the comment's own line.
+// Promises: [FORMAT-11].
 func TestErrFilesHaveExactlyTheirDiagnostics(t *testing.T) {
 	for _, path := range files(t, "err") {
 		t.Run(filepath.Base(path), func(t *testing.T) {

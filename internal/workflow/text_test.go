@@ -21,6 +21,7 @@ func bomb(n int) string {
 	return out.String()
 }
 
+// Promises: [FORMAT-11].
 func TestBrokenTextIsRefusedAtItsPlace(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"empty file":           {"", "0:0 empty_workflow"},
@@ -111,6 +112,7 @@ func TestLimitsNameTheBoundAndThePlace(t *testing.T) {
 	}
 }
 
+// Promises: [FORMAT-12].
 func TestAHostileFileGivesABoundedReport(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("on: push\njobs:\n")
@@ -129,6 +131,7 @@ func TestAHostileFileGivesABoundedReport(t *testing.T) {
 
 // One long line with a finding in every few characters: the place of each costs a walk
 // along the line, so a compiler that looks for all of them would take minutes.
+// Promises: [FORMAT-12].
 func TestAHostileLineIsReadOnce(t *testing.T) {
 	text := "on: push\njobs:\n  a:\n    runs-on: linux\n    steps:\n      - run: \"" +
 		strings.Repeat("${{ github.head_ref }}", 40_000) + "\"\n"
@@ -138,6 +141,7 @@ func TestAHostileLineIsReadOnce(t *testing.T) {
 	}
 }
 
+// Promises: [RUN-14].
 func TestSameSourceGivesTheSameBytes(t *testing.T) {
 	text := read(t, "testdata/ok/everything.yml")
 	in := event(text)
@@ -191,6 +195,7 @@ w.yml:0:0: error: about the whole file [y]
 	}
 }
 
+// Promises: [FORMAT-12].
 func TestExpressionsThatAreEvaluatedWhileCompilingAreBounded(t *testing.T) {
 	named := func(name string) string {
 		return "on: push\njobs:\n  a: {runs-on: linux, steps: [checkout], name: \"${{ " + name + " }}\"}\n"

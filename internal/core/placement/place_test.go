@@ -76,6 +76,7 @@ func naive(heads []Head, offers []Offer) map[domain.JobID]int {
 	return could
 }
 
+// Promises: [LEASE-9].
 func TestPlaceKeepsItsLaws(t *testing.T) {
 	for seed := range uint64(40) {
 		heads, offers := crowd(seed, 60, 45, 12)

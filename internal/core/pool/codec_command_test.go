@@ -6,6 +6,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/codec/codectest"
 )
 
+// Promises: [FORMAT-5].
 func TestCommandsBetweenServers(t *testing.T) {
 	codectest.Form[Command]{
 		Source: "command.go", Before: "func (", After: ") Name() string",

@@ -93,6 +93,7 @@ func register(token, name string) RegisterRunner {
 	}
 }
 
+// Promises: [ACC-10].
 func TestARunnerJoinsOnce(t *testing.T) {
 	w := newWorld(t)
 	w.want(register("t1", "m1"), "not_found")
@@ -122,6 +123,7 @@ func TestARunnerJoinsOnce(t *testing.T) {
 	w.want(register("t1", "m1"), "registration_token_invalid")
 }
 
+// Promises: [ACC-10].
 func TestTokensExpire(t *testing.T) {
 	w := newWorld(t)
 	w.want(create(), "PoolCreated")
@@ -243,6 +245,7 @@ func TestCheckFinds(t *testing.T) {
 }
 
 // TestStoredEvents pins the stored form of every event; see testdata/event.
+// Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {
 	base := Base{start}
 	actor := domain.Actor{Kind: "user", ID: "ada", Via: "admin_token"}

@@ -127,6 +127,7 @@ func registration() Register {
 	}
 }
 
+// Promises: [SRC-6].
 func TestRegisteringRunsNoHistory(t *testing.T) {
 	w := newWorld(t)
 	w.want(polled("main:a"), "not_found")
@@ -265,6 +266,7 @@ func TestObservationsTellTheWholeDifference(t *testing.T) {
 }
 
 // TestStoredEvents pins the stored form of every event; see testdata/event.
+// Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {
 	base := Base{start}
 	actor := domain.Actor{Kind: "user", ID: "ada", Via: "admin_token"}

@@ -166,6 +166,7 @@ func (c canonical) arrive(t *testing.T) *teller {
 
 // TestEveryWaitEnds proves for each reason to wait that a reachable state has it, that the
 // state names its cause and its ends, and that every end it names really ends it.
+// Promises: [RUN-5].
 func TestEveryWaitEnds(t *testing.T) {
 	reached := map[ReasonCode]bool{}
 	for _, c := range canonicals() {

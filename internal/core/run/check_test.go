@@ -79,6 +79,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-12].
 func TestTimeNeverGoesBack(t *testing.T) {
 	w := newWorld()
 	w.now = start.Add(time.Hour)

@@ -169,6 +169,7 @@ func TestReportsAreChecked(t *testing.T) {
 }
 
 // An attempt's id and epoch are known to many; its lease belongs to one.
+// Promises: [LEASE-5].
 func TestOnlyTheHolderOfALeaseMayReport(t *testing.T) {
 	by := func(runner string) domain.Cause {
 		return domain.Cause{Actor: domain.Actor{Kind: "runner", ID: runner, Via: "runner_session"}}
@@ -243,6 +244,7 @@ func TestViews(t *testing.T) {
 }
 
 // TestEveryReasonHasASentence also keeps the list of codes complete.
+// Promises: [RUN-5].
 func TestEveryReasonHasASentence(t *testing.T) {
 	teller := (canonical{story: []string{oneTest}}).arrive(t)
 	for _, code := range ReasonCodes() {

@@ -18,6 +18,7 @@ var firstWalk = flag.Uint64("walk", 1, "seed of the first random walk")
 // TestRandomWalks throws commands of all kinds, most of them nonsense, at a random plan,
 // then heals the world and requires that the run comes to its end. The world checks every
 // law after every event; see world.do.
+// Promises: [HIST-5].
 func TestRandomWalks(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := *firstWalk; seed < *firstWalk+uint64(*walks); seed++ {

@@ -177,6 +177,7 @@ func (s *suite) exits(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-7].
 func (s *suite) environment(t *testing.T) {
 	t.Setenv("OF_THE_RUNNER", "leaked")
 	spec := s.spec(t)
@@ -280,6 +281,7 @@ chmod 0700 . && mkdir -m 0 locked`,
 }
 
 // survivors tries the known ways to outlive a job.
+// Promises: [RNR-4].
 func (s *suite) survivors(t *testing.T) {
 	for name, script := range map[string]string{
 		"in the background":      `sleep 1000 &`,
@@ -372,6 +374,7 @@ trap 'wait; echo parent; exit 3' TERM; touch b; while :; do sleep 0.01; done`)
 	}
 }
 
+// Promises: [RNR-5].
 func (s *suite) destroy(t *testing.T) {
 	spec := s.spec(t)
 	box := s.prepareSpec(t, spec)
@@ -395,6 +398,7 @@ func (s *suite) destroy(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-6].
 func (s *suite) concurrent(t *testing.T) {
 	var boxes []isolate.Sandbox
 	for range 3 {
@@ -418,6 +422,7 @@ func (s *suite) concurrent(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-4].
 func (s *suite) orphan(t *testing.T) {
 	spec := s.spec(t)
 	s.Orphan(t, spec, `setsid sh -c 'while :; do sleep 0.05; done' >/dev/null 2>&1 & touch left-behind`)
@@ -448,6 +453,7 @@ func (s *suite) gone(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-12].
 func (s *suite) masked(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "vault")
 	if err := os.Mkdir(secret, 0o755); err != nil {
@@ -482,6 +488,7 @@ func (s *suite) masked(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-12].
 func (s *suite) privileges(t *testing.T) {
 	box := s.prepare(t)
 	out, _ := sh(t, box, `grep -E '^(CapEff|CapBnd|CapPrm|NoNewPrivs|Seccomp):' /proc/self/status; id -u; whoami`)

@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// Promises: [LOG-13].
 func TestRender(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"plain":                    {"hello\tworld", "hello\tworld"},
@@ -93,6 +94,7 @@ var allowed = regexp.MustCompile(`</?span(?: class="t-[a-z0-9]+( t-[a-z0-9]+)*")
 
 // The output must be well-formed, made of nothing but our spans, and the style afterwards
 // must be the same whichever way the line was cut on its way here.
+// Promises: [LOG-13].
 func FuzzRender(f *testing.F) {
 	for _, seed := range []string{
 		"\x1b[31mred\x1b[0m", "\x1b]8;;x\x1b\\t", "a\rb\x1b[1", "<b>\x1b[38;2;1;2;3mx", "\x1b[38:5:",

@@ -212,6 +212,7 @@ case "$PATH" in /extra/bin:*) echo path;; esac; cat $GITHUB_EVENT_PATH`},
 			"\npath\n" + `{"inputs":{"a":"b"}}`)
 }
 
+// Promises: [RNR-7].
 func TestTheRunnersEnvironmentDoesNotLeak(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_RUNNER", "canary")
 	b := newBench(t, plan.Step{Script: "env; " +
@@ -295,6 +296,7 @@ func TestAJobTimesOut(t *testing.T) {
 		steps("cancelled/cancelled", "cancelled/cancelled", "success/success").log("tidy\n")
 }
 
+// Promises: [CANCEL-8].
 func TestCancelRunsOnlyCleanupAndOnlyWithinTheGrace(t *testing.T) {
 	b := newBench(t,
 		plan.Step{Script: "trap 'echo got it; exit 0' TERM; echo up; while :; do sleep 0.01; done"},
@@ -311,6 +313,7 @@ func TestCancelRunsOnlyCleanupAndOnlyWithinTheGrace(t *testing.T) {
 		log("up\ngot it\ntidy cancelled\n")
 }
 
+// Promises: [CANCEL-5].
 func TestWhatIgnoresARequestIsKilled(t *testing.T) {
 	b := newBench(t, plan.Step{Script: "trap '' TERM; setsid sh -c 'sleep 300' & echo up; while :; do sleep 1; done"})
 	go func() {
@@ -349,6 +352,7 @@ func TestCommandFileErrorsFailTheStep(t *testing.T) {
 		plan.Step{Script: "echo ${{ steps.a.outputs.k }},${{ steps.a.outputs.z }},"}).run().log("1,,\n")
 }
 
+// Promises: [LOG-10].
 func TestMasksHideFromTheVeryNextByte(t *testing.T) {
 	newBench(t, plan.Step{Script: `echo "::add-mask::abc%0Ddef%0Aghi%0D%0Ajkl"; echo "::add-mask:: %0D  %0A"
 for w in abc def ghi jkl; do echo "<$w>"; done; printf 'ab'; sleep 0.1; printf 'c err\n' >&2; echo other`}).run().
@@ -368,6 +372,7 @@ func TestBothOutputsKeepTheirOrder(t *testing.T) {
 		log("out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n")
 }
 
+// Promises: [LOG-11].
 func TestHostileOutputArrivesByteForByte(t *testing.T) {
 	b := newBench(t, plan.Step{Script: `printf '\377\376\000\r\n  ::'; head -c 10000000 /dev/zero | tr '\0' x; i=0
 while [ $i -lt 20 ]; do head -c 100000 /dev/zero | tr '\0' y; echo; i=$((i+1)); done; printf 'done'`}).run().
@@ -380,6 +385,7 @@ while [ $i -lt 20 ]; do head -c 100000 /dev/zero | tr '\0' y; echo; i=$((i+1)); 
 	}
 }
 
+// Promises: [LOG-9].
 func TestOutputOverTheLimitIsCountedAndMarked(t *testing.T) {
 	b := newBench(t, plan.Step{Script: "head -c 300000 /dev/zero | tr '\\0' a; echo; exit 0"},
 		plan.Step{Script: "echo next"},

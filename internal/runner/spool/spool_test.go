@@ -121,6 +121,7 @@ func TestAcknowledgedSegmentsGiveTheirSpaceBack(t *testing.T) {
 	}
 }
 
+// Promises: [RNR-10].
 func TestATornFrameIsNoFrame(t *testing.T) {
 	dir := t.TempDir()
 	w, err := Open(dir, Options{})
@@ -176,6 +177,7 @@ func (b brokenFile) Write(p []byte) (int, error) {
 	return n, fmt.Errorf("write: %w", unix.ENOSPC)
 }
 
+// Promises: [RNR-9].
 func TestTheResultFitsOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	left := 10_000

@@ -102,6 +102,7 @@ func (d *door) sync(remote *scmtest.Repo) {
 	}
 }
 
+// Promises: [SRC-10].
 func TestFetchExactlyOneCommit(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, git.HandlerOptions{})
@@ -175,6 +176,7 @@ func (d *door) post(token, service, body string, header http.Header) (int, strin
 
 // TestRawWants: a client that ignores the advertisement gets the same words for a commit
 // that exists on another branch, an ancestor, and one that exists nowhere.
+// Promises: [SRC-10].
 func TestRawWants(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, git.HandlerOptions{})
@@ -243,6 +245,7 @@ func TestGzipRequests(t *testing.T) {
 }
 
 // TestMissingAndForbiddenLookTheSame compares whole answers, headers included.
+// Promises: [ACC-2].
 func TestMissingAndForbiddenLookTheSame(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, git.HandlerOptions{})

@@ -30,6 +30,7 @@ func TestConformance(t *testing.T) {
 
 // TestAddresses: a name that leads into the server's own network is refused, whatever
 // scheme it comes with, and so is one that leads to both a public and a private address.
+// Promises: [SRC-8].
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	names := map[string][]string{
@@ -69,6 +70,7 @@ func TestAddresses(t *testing.T) {
 
 // TestRemoteHooksDoNotRun: what a remote repository or a mirror has configured never
 // starts a program.
+// Promises: [SRC-9].
 func TestRemoteHooksDoNotRun(t *testing.T) {
 	t.Parallel()
 	m := newMirrors(t)
@@ -132,6 +134,7 @@ func TestOwnMirrorsAreNoRemotes(t *testing.T) {
 	}
 }
 
+// Promises: [SRC-8].
 func TestRefNames(t *testing.T) {
 	t.Parallel()
 	repo := scmtest.NewRepo(t)

@@ -131,6 +131,7 @@ func fetchFollows(t *testing.T, source scm.Source) {
 	}
 }
 
+// Promises: [SRC-7].
 func pinOutlives(t *testing.T, source scm.Source) {
 	remote := NewRepo(t)
 	remote.Write("a", "1").Commit("base")
@@ -290,6 +291,7 @@ func tenantsApart(t *testing.T, source scm.Source) {
 	wantErr(t, err, scm.ErrNotFound, "a mirror that was never made")
 }
 
+// Promises: [SRC-8].
 func hostileNames(t *testing.T, source scm.Source) {
 	remote := NewRepo(t)
 	remote.Write("a", "1").Commit("first")

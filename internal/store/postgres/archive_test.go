@@ -18,6 +18,7 @@ func TestArchive(t *testing.T) {
 var ofProcesses = []string{"beat", "goose_db_version", "members"}
 
 // A column that the copies do not know would be lost by every restore.
+// Promises: [BACKUP-6].
 func TestTheSchemaOfCopiesIsThatOfTheDatabase(t *testing.T) {
 	s := fresh(t, pg.Start(t))
 	defer closed(t, s)

@@ -99,6 +99,7 @@ func (c *cutter) relay(client, server net.Conn) {
 
 // A connection that dies at COMMIT leaves the outcome open; Acquire settles it, because
 // it waits for the old transaction, and both answers occur.
+// Promises: [CMD-6].
 func TestAConnectionThatDiesAtCommitIsUnknownUntilAcquired(t *testing.T) {
 	direct := pg.Start(t)
 	parsed, err := url.Parse(direct)

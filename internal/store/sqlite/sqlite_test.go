@@ -135,6 +135,7 @@ func onWriter(t testing.TB, s *Store, query string, dest ...any) {
 	}
 }
 
+// Promises: [HIST-17].
 func TestASecondServerOnTheFolderIsRefusedByName(t *testing.T) {
 	dir := fastDir(t)
 	first := mustOpen(t, dir)
@@ -180,6 +181,7 @@ func TestSessionsAreDurableAndPrivate(t *testing.T) {
 
 // The image of the files right after an acknowledgement, without closing anything, is
 // what a killed process leaves behind.
+// Promises: [HIST-4].
 func TestAnAcknowledgedBatchIsInTheFilesOfAKilledServer(t *testing.T) {
 	dir := fastDir(t)
 	s := mustOpen(t, dir)
@@ -207,6 +209,7 @@ func TestAnAcknowledgedBatchIsInTheFilesOfAKilledServer(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-9].
 func TestAFullDiskLeavesNothingAndIsOverWhenThereIsSpace(t *testing.T) {
 	s := mustOpen(t, fastDir(t))
 	defer func() { _ = s.Close() }()
@@ -240,6 +243,7 @@ func TestAFullDiskLeavesNothingAndIsOverWhenThereIsSpace(t *testing.T) {
 
 // A limit on the size of files makes the write of a commit fail in a way that is not "no
 // space": what the file holds is then unknown, and the store must not go on.
+// Promises: [HIST-13].
 func TestAfterAnErrorOfTheDiskNothingIsAcknowledgedEverAgain(t *testing.T) {
 	dir := fastDir(t)
 	s := mustOpen(t, dir)
@@ -299,6 +303,7 @@ func limitFileSize(t *testing.T, path string, during func()) {
 	during()
 }
 
+// Promises: [HIST-16].
 func TestADatabaseThatLostItsTailIsNotOpened(t *testing.T) {
 	for name, damage := range map[string]string{
 		"a lost batch":      "DELETE FROM log WHERE position > 2",
@@ -328,6 +333,7 @@ func TestADatabaseThatLostItsTailIsNotOpened(t *testing.T) {
 	}
 }
 
+// Promises: [HIST-16].
 func TestADamagedFileIsNotOpened(t *testing.T) {
 	dir := fastDir(t)
 	s := mustOpen(t, dir)

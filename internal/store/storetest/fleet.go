@@ -76,6 +76,7 @@ func (w *world) pass(t *testing.T, done func(store.Picture) bool) {
 	}
 }
 
+// Promises: [FLEET-3].
 func leaseRunsOut(t *testing.T, w *world) {
 	p := w.renew(t, member("a"), 20*time.Millisecond)
 	if !p.Members[0].Live {
@@ -91,6 +92,7 @@ func leaseRunsOut(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [FLEET-4].
 func nameTaken(t *testing.T, w *world) {
 	w.renew(t, member("a"), long)
 	thief := member("a")
@@ -127,6 +129,7 @@ func leaves(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [FLEET-11].
 func formatFloor(t *testing.T, w *world) {
 	of := func(name string, format uint32) store.Member {
 		m := member(name)
@@ -180,6 +183,7 @@ func namelessMember(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [FLEET-2].
 func takes(t *testing.T, w *world) {
 	w.append(t, func(b *store.Batch) { add(b, tenant, "run/a", 1, 1, "a") })
 	want := w.own
@@ -205,6 +209,7 @@ func takes(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [FLEET-2].
 func manyTake(t *testing.T, w *world) {
 	for round, p := range []domain.PartitionID{part, "p-two"} {
 		epoch := uint64(1 - round)

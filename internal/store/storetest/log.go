@@ -36,6 +36,7 @@ func (s *suite) logPromises() []promise {
 	}
 }
 
+// Promises: [HIST-1].
 func gapless(t *testing.T, w *world) {
 	for i := range 3 {
 		w.append(t, func(b *store.Batch) {
@@ -59,6 +60,7 @@ func gapless(t *testing.T, w *world) {
 	same(t, "the next owner", again, w.own)
 }
 
+// Promises: [HIST-2].
 func chained(t *testing.T, w *world) {
 	var ends []store.Position
 	for i := range 4 {
@@ -165,6 +167,7 @@ func wrongPosition(t *testing.T, w *world) {
 	}), store.ErrConflict)
 }
 
+// Promises: [HIST-2].
 func wrongDigest(t *testing.T, w *world) {
 	w.append(t, func(b *store.Batch) { add(b, tenant, "run/a", 1, 1, "a") })
 	fork := w.own

@@ -56,6 +56,7 @@ func full(own store.Ownership, n int) store.Batch {
 	})
 }
 
+// Promises: [HIST-3].
 func oldEpoch(t *testing.T, w *world) {
 	first := full(w.own, 1)
 	if err := w.store.Append(t.Context(), first); err != nil {
@@ -102,6 +103,7 @@ func independent(t *testing.T, w *world) {
 
 // manyOwners lets several owners of different epochs append at once: only the last one
 // can succeed.
+// Promises: [HIST-3].
 func manyOwners(t *testing.T, w *world) {
 	owners := []store.Ownership{w.own}
 	for range 4 {

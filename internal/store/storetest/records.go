@@ -49,6 +49,7 @@ func keyFound(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [CMD-2].
 func keyTwice(t *testing.T, w *world) {
 	k := key("trigger/rep", "k1", at)
 	w.addKeys(t, k)
@@ -58,6 +59,7 @@ func keyTwice(t *testing.T, w *world) {
 	w.addKeys(t, fresh, key("trigger/other", "k1", at))
 }
 
+// Promises: [CMD-4].
 func keysExpire(t *testing.T, w *world) {
 	old, young := at.Add(-time.Hour), at
 	kept := []store.Key{
@@ -79,6 +81,7 @@ func keysExpire(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [CMD-4].
 func tombstone(t *testing.T, w *world) {
 	k := key("client/me/runs", "k1", at)
 	w.addKeys(t, k)
@@ -107,6 +110,7 @@ func expiryBounded(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [CMD-12].
 func counters(t *testing.T, w *world) {
 	read := func() uint64 { return must[uint64](t)(w.store.Counter(t.Context(), tenant, "runs")) }
 	if read() != 0 {

@@ -101,6 +101,7 @@ func checkpoints(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [HIST-14].
 func checkpointEncoding(t *testing.T, w *world) {
 	w.append(t, func(b *store.Batch) {
 		add(b, tenant, "run/a", 1, 1, "a")

@@ -19,6 +19,7 @@ func (s *suite) tenantPromises() []promise {
 }
 
 // twoTenants gives two tenants records with the same ids, names and keys, in one batch.
+// Promises: [HIST-15].
 func twoTenants(t *testing.T, w *world) {
 	both := []domain.TenantID{tenant, other}
 	w.append(t, func(b *store.Batch) {
@@ -60,6 +61,7 @@ func twoTenants(t *testing.T, w *world) {
 	}
 }
 
+// Promises: [HIST-15].
 func stranger(t *testing.T, w *world) {
 	if err := w.store.Append(t.Context(), full(w.own, 1)); err != nil {
 		t.Fatal(err)
@@ -81,6 +83,7 @@ func stranger(t *testing.T, w *world) {
 }
 
 // hostileText looks for what no record can be named: an answer, not a fault.
+// Promises: [HIST-15].
 func hostileText(t *testing.T, w *world) {
 	if err := w.store.Append(t.Context(), full(w.own, 1)); err != nil {
 		t.Fatal(err)

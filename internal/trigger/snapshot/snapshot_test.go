@@ -10,6 +10,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
+// Promises: [FORMAT-2].
 func TestCanonical(t *testing.T) {
 	t.Parallel()
 	s := &snapshot.Snapshot{

@@ -21,6 +21,7 @@ func TestAncestorsAreTransitiveAndSorted(t *testing.T) {
 	}
 }
 
+// Promises: [RUN-14].
 func TestEncodingIsCanonical(t *testing.T) {
 	p := &Plan{Evaluator: Evaluator, Name: "a <b> & c", Path: "w.yml", Inputs: []Input{{"x", InputString,
 		"1"}}, Jobs: []Job{{Key: "j"}}}
