@@ -103,6 +103,9 @@ func environment(extra []string) []string {
 		}
 	}
 	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1")
+	if file := os.Getenv("SSL_CERT_FILE"); file != "" && os.Getenv("GIT_SSL_CAINFO") == "" {
+		env = append(env, "GIT_SSL_CAINFO="+file) // else the server is believed and its git address is not
+	}
 	return append(env, extra...)
 }
 

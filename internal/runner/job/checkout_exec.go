@@ -200,12 +200,7 @@ func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + base + "/.extraHeader",
 		"GIT_CONFIG_VALUE_0=Authorization: Bearer " + j.m.Token,
 	}
-	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
-		"SSL_CERT_FILE", "SSL_CERT_DIR"} {
-		if value, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+value)
-		}
-	}
+	cmd.Env = append(cmd.Env, network()...)
 	// git starts others; a group of its own lets a stop reach them all.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
@@ -229,6 +224,21 @@ func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
 		}
 	}
 	return fmt.Errorf("git: %w: %s", err, text)
+}
+
+// network is what git is told of the machine's ways out: the proxies, and the certificates
+// that the runner itself believes. Git does not look at SSL_CERT_FILE.
+func network() (env []string) {
+	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
+		"SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	if file := os.Getenv("SSL_CERT_FILE"); file != "" {
+		env = append(env, "GIT_SSL_CAINFO="+file)
+	}
+	return env
 }
 
 // bounded keeps the start of what is written to it.

@@ -94,6 +94,9 @@ func environment(c call) []string {
 			env = append(env, name+"="+value)
 		}
 	}
+	if file := os.Getenv("SSL_CERT_FILE"); file != "" {
+		env = append(env, "GIT_SSL_CAINFO="+file) // git itself does not look at SSL_CERT_FILE
+	}
 	return append(env, c.env...) // a later entry wins
 }
 
