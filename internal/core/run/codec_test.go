@@ -79,6 +79,7 @@ func golden(t *testing.T, file string, got []byte) {
 // form of format 1. A file of every earlier form stays beside the newest one for ever.
 var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion}
 
+// Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {
 	files, err := filepath.Glob("testdata/event/*.json")
 	if err != nil {
