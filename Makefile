@@ -19,7 +19,7 @@ RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/run
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up build setup test check race fault crash crash-long sim-mutations fuzz lint gen gallery bench e2e browser clean
+.PHONY: help demo up build setup test check race fault crash crash-long upgrade sim-mutations fuzz lint gen gallery bench e2e browser clean
 
 help: ## print this
 	@printf 'Fairlead %s\n\n' '$(VERSION)'
@@ -70,6 +70,10 @@ crash-long: ## sieges of 100 kills on each store, until the journal has 500 of e
 
 sim-mutations: ## break the product line by line; the simulation must find each (ONLY=, RECORD=1)
 	@$(GO) run ./internal/sim/mutation/cmd -only '$(ONLY)' $(if $(RECORD),-record docs/ops/simulation.md)
+
+upgrade: ## replace versions and databases under load, in both directions (some minutes)
+	@scripts/setup.sh --crash
+	@$(GO) test -count 1 -v -timeout 60m ./test/upgrade -long
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)
