@@ -126,6 +126,7 @@ func sweep(t *testing.T, s setting, port fault.Port, m fault.Mode, by int) row {
 		r.struck[p.struck[0]]++
 	}
 	r.took = time.Since(begin)
+	t.Logf("%d of k = 1 to %d, %d failed, in %s", r.swept, 1+r.swept*by, r.failed, r.took.Round(time.Second))
 	return r
 }
 
@@ -145,11 +146,13 @@ func bubble(t *testing.T, s setting, plan *fault.Plan) (p passed) {
 // report prints what was swept.
 func report(t *testing.T, rows []row) {
 	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(a.mode.How, b.mode.How), cmp.Compare(a.mode.String(), b.mode.String()))
+		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(a.mode.How, b.mode.How),
+			cmp.Compare(a.mode.String(), b.mode.String()))
 	})
 	var out strings.Builder
 	total := 0
-	fmt.Fprintf(&out, "%-10s %-16s %6s %5s %7s %8s  %s\n", "port", "mode", "k", "step", "failed", "seconds", "first call that failed")
+	fmt.Fprintf(&out, "%-10s %-16s %6s %5s %7s %8s  %s\n",
+		"port", "mode", "k", "step", "failed", "seconds", "first call that failed")
 	for _, r := range rows {
 		var ops []string
 		for _, op := range slices.Sorted(maps.Keys(r.struck)) {
