@@ -29,6 +29,7 @@ type head struct {
 	runsOn    []string
 	since     time.Time
 	asked     bool // a grant is on its way
+	tries     int  // how often it could not be granted for its partition's sake
 }
 
 // lease is the right of one runner to execute one attempt.

@@ -13,6 +13,13 @@ import (
 // askAgain is the pause before a lease is asked for again that could not be granted now.
 const askAgain = 50 * time.Millisecond
 
+// How often the pause doubles while it goes on: a partition that changes hands is back in a
+// moment, a full disk is not.
+const (
+	doublings     = 2
+	doublingsFull = 6
+)
+
 // missedMax is how often a lease that the run says it granted may be missing in memory
 // before it counts as ended: a follower may be some seconds behind.
 const missedMax = 100
@@ -67,14 +74,32 @@ func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err e
 		// The job counts as asked for until it is asked for again: others go first, and a
 		// partition that is away is not asked in a tight loop.
 		d.board.giveBack(p.command.Slot, p.command.Runner)
-		d.cfg.Log.Warn("lease could not be granted", "job", p.head.job, "error", err)
-		d.cfg.Host.After(askAgain, func() { d.release(p) })
+		d.cfg.Host.After(d.again(p, r), func() { d.release(p) })
 	default:
 		d.board.giveBack(p.command.Slot, p.command.Runner)
 		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
 		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
 	}
 	d.changed()
+}
+
+// again is the pause before a job is asked for once more. That it must wait is said once for
+// each job, however long it goes on. mu is held.
+func (d *Dispatcher) again(p grant, why *domain.Rejection) time.Duration {
+	h := d.board.heads[p.head.job]
+	if h == nil {
+		return askAgain
+	}
+	if h.tries == 0 {
+		d.cfg.Log.Warn("lease can not be granted now", "job", p.head.job, "error", why)
+	}
+	most := doublings
+	if why.Code == domain.CodeStorageFull {
+		most = doublingsFull
+	}
+	pause := askAgain << min(h.tries, most)
+	h.tries++
+	return pause
 }
 
 // doubt asks for a pick again a little later: the lease may be granted although nobody said
