@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ var (
 	flagKills   = flag.Int("kills", 5, "kills of one siege")
 	flagTotal   = flag.Int("total", 0, "go on with sieges until the journal has that many kills per store; 0: one siege")
 	flagSeed    = flag.Uint64("seed", 0, "seed of the first siege; 0: the first one that the journal has not")
+	flagCommit  = flag.String("commit", "", "what the journal says was tested; \"\": what git describes")
 	flagJournal = flag.String("journal", "", "file that accumulates sieges")
 	flagServers = flag.Int("servers", 3, "servers of a fleet on one PostgreSQL database")
 	flagPlanted = flag.Bool("planted", false, "also besiege builds with a planted defect")
@@ -116,5 +118,5 @@ func siege(t *testing.T, o Options) Entry {
 	if err != nil {
 		s.Book.finding("%v", err)
 	}
-	return s.Entry(begun)
+	return s.Entry(begun, cmp.Or(*flagCommit, revision()))
 }

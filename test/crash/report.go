@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Entry is the siege as the journal keeps it.
-func (s *Siege) Entry(begun time.Time) Entry {
-	return Entry{At: begun.UTC().Truncate(time.Second), Commit: revision(), Store: s.Store, Servers: s.Servers,
+// Entry is the siege as the journal keeps it; commit names what was besieged.
+func (s *Siege) Entry(begun time.Time, commit string) Entry {
+	return Entry{At: begun.UTC().Truncate(time.Second), Commit: commit, Store: s.Store, Servers: s.Servers,
 		Seed: s.Seed, Kills: s.hits[Kill], Stops: s.hits[Stop], Parts: s.hits[Part], Facts: s.Book.Facts,
 		Seconds: int(time.Since(begun).Seconds()), Findings: s.Book.Findings()}
 }

@@ -48,7 +48,7 @@ func trouble(t *testing.T, o Options, do func(ctx context.Context, s *Siege) err
 	for _, finding := range s.Book.Findings() {
 		t.Error(finding)
 	}
-	e := s.Entry(begun)
+	e := s.Entry(begun, "")
 	t.Logf("%s\n  answers of no: %v", e.Summary(), s.Book.codes)
 	return s
 }
