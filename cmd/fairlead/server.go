@@ -103,7 +103,7 @@ func openServer(ctx context.Context, o cli.ServeOptions) (s *server, err error) 
 	if s.store, err = openStore(ctx, o, log); err != nil {
 		return nil, err
 	}
-	s.closing(func() { _ = s.store.Close() })
+	s.closing(func() { _ = begun.store.Close() })
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
