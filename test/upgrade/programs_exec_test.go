@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-var flagLong = flag.Bool("long", false, "also the scripts that take minutes: back and forth, standbys, planted defects")
+var flagLong = flag.Bool("long", false, "also the scripts that take minutes: back and forth, restarts, standbys")
 
 // edit changes one place of the product for one build. It must fit exactly once.
 type edit struct{ file, from, to string }
@@ -78,7 +78,7 @@ func programs(t *testing.T, name string, edits []edit) string {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"build", "-o", folder + "/", "-overlay", overlay(t, folder, edits),
+	args := []string{"build", "-buildvcs=false", "-o", folder + "/", "-overlay", overlay(t, folder, edits),
 		"github.com/fairlead-ci/fairlead/cmd/fairlead", "github.com/fairlead-ci/fairlead/cmd/fairlead-runner"}
 	cmd := exec.Command("go", args...)
 	if out, err := cmd.CombinedOutput(); err != nil {

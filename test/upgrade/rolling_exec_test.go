@@ -48,8 +48,10 @@ func TestRollingUpgrade(t *testing.T) {
 	mixed := w.positions()
 	w.replace(now, "s3")
 	w.progress("all servers are new")
-	w.replace(now, "s1")
-	w.progress("a new server was restarted")
+	if *flagLong {
+		w.replace(now, "s1")
+		w.progress("a new server was restarted")
+	}
 	w.refused(old, "s4", "older than what is stored")
 
 	w.audit()
