@@ -11,6 +11,11 @@ import (
 const checkReplay = "the state rebuilt from events equals the state held in memory"
 
 func replayEqualsMemory(w *world) checker {
+	type encoded struct {
+		version uint64
+		text    []byte
+	}
+	again := map[domain.StreamID]encoded{}
 	return checker{
 		sentence: checkReplay,
 		held: func(id domain.StreamID, version uint64, state any) {
@@ -26,7 +31,11 @@ func replayEqualsMemory(w *world) checker {
 				return // an owner that does not know yet that it is none
 			}
 			live, err1 := h.kind.EncodeState(state)
-			replayed, err2 := h.kind.EncodeState(h.state)
+			replayed, err2 := again[id].text, error(nil)
+			if again[id].version != version { // several servers show the same
+				replayed, err2 = h.kind.EncodeState(h.state)
+				again[id] = encoded{version, replayed}
+			}
 			if err1 != nil || err2 != nil || !bytes.Equal(live, replayed) {
 				w.violation(checkReplay, "%s at version %d is in memory\n%s\nand replayed\n%s", id, version, live, replayed)
 			}

@@ -87,6 +87,7 @@ type swarm struct {
 	phase                                       time.Duration // how long faults go on
 	lease, abandon, poll, grace                 time.Duration
 	member                                      time.Duration // of the servers' leases
+	look                                        time.Duration // at the positions of followed partitions
 	latency                                     time.Duration // usual way of a message
 	skew                                        time.Duration // of wall clocks, at most
 	inline                                      float64       // how often an operation takes no time
@@ -134,12 +135,13 @@ func draw(seed uint64, trim Trim) swarm {
 	s.servers, s.partitions = pick(r, 3, 3, 4, 5), pick(r, 3, 3, 4)
 	s.runners, s.clients = 3+r.IntN(4), 2+r.IntN(3)
 	s.runs = 4 + r.IntN(9)
-	s.phase = between(r, time.Minute, 5*time.Minute)
-	s.lease = pick(r, 3*time.Second, 10*time.Second, 30*time.Second)
+	s.phase = between(r, 30*time.Second, 150*time.Second)
+	s.lease = pick(r, 3*time.Second, 10*time.Second, 10*time.Second, 30*time.Second)
 	s.abandon = s.lease * time.Duration(pick(r, 2, 2, 3))
 	s.poll = pick(r, 5*time.Second, 45*time.Second)
 	s.grace = pick(r, 2*time.Second, 10*time.Second)
-	s.member = pick(r, 2*time.Second, 5*time.Second)
+	s.member = pick(r, 2*time.Second, 4*time.Second, 8*time.Second)
+	s.look = pick(r, 250*time.Millisecond, 2*time.Second, 4*time.Second)
 	s.latency = time.Duration(spread(r, 0.2, 50) * float64(time.Millisecond))
 	s.skew = pick(r, 0, 50*time.Millisecond, 5*time.Second, 2*time.Minute)
 	s.inline = pick(r, 0.2, 0.6, 0.9)

@@ -8,6 +8,8 @@
 // Read next: internal/sim/world.go
 package main
 
+//go:debug asyncpreemptoff=1
+
 import (
 	"errors"
 	"flag"
@@ -15,6 +17,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -22,11 +25,15 @@ import (
 )
 
 func main() {
+	debug.SetGCPercent(gcPercent)
 	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
+
+// gcPercent trades memory for time: a world is garbage as a whole when it ends.
+const gcPercent = 800
 
 // options are the flags.
 type options struct {
