@@ -19,7 +19,7 @@ RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/run
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up build setup test check race fault crash crash-long upgrade sim-mutations fuzz lint gen gallery bench e2e browser clean
+.PHONY: help demo up build setup test check race fault crash crash-long upgrade sim sim-seed sim-mutations fuzz lint gen gallery bench e2e browser clean
 
 help: ## print this
 	@printf 'Fairlead %s\n\n' '$(VERSION)'
@@ -67,6 +67,16 @@ crash: ## kill, stop and part the real programs under load; a short siege on eac
 crash-long: ## sieges of 100 kills on each store, until the journal has 500 of each
 	@scripts/setup.sh --crash
 	@nice -n 10 $(GO) test -count 1 -v -timeout 24h ./test/crash -planted -kills 100 -total 500 -journal journal.jsonl
+
+# FIRST= is where to begin; without it, worlds go on where the journal ends. JOURNAL= is another journal.
+SIM      ?= 60s
+JOURNAL  ?= .sim-journal
+
+sim: ## simulated worlds for SIM (60s), each with everything failing that can (FIRST=, JOURNAL=)
+	@$(GO) run ./internal/sim/cmd -for $(SIM) -first $(or $(FIRST),0) -journal $(JOURNAL)
+
+sim-seed: ## the trace of one world: SEED=
+	@$(GO) run ./internal/sim/cmd -trace $(SEED)
 
 sim-mutations: ## break the product line by line; the simulation must find each (ONLY=, RECORD=1)
 	@$(GO) run ./internal/sim/mutation/cmd -only '$(ONLY)' $(if $(RECORD),-record docs/ops/simulation.md)
