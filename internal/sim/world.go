@@ -177,28 +177,31 @@ func (w *world) live() {
 	w.people()
 	w.trouble()
 	w.until(func() bool { return w.sched.now >= w.swarm.phase })
-	if w.broken == nil {
-		w.heal()
-		limit := w.sched.now + restWithin
-		at := w.sched.now
-		rested := false
-		w.until(func() bool {
-			if w.sched.now >= at {
-				at = w.sched.now + time.Second
-				rested = w.restless() == ""
-			}
-			return rested || w.sched.now >= limit
-		})
-		if w.broken == nil && !rested {
-			w.violation("everything comes to its end", "after %s of peace: %s", restWithin, w.restless())
+	for _, then := range []func(){w.heal, w.month} {
+		if w.broken == nil {
+			then()
+			w.rest()
 		}
-	}
-	if w.broken == nil {
-		w.month()
 	}
 	if w.broken == nil {
 		w.line("world", "rest", "")
 		w.book.close()
+	}
+}
+
+// rest waits until everything has come to its end.
+func (w *world) rest() {
+	limit, at := w.sched.now+restWithin, w.sched.now
+	rested := false
+	w.until(func() bool {
+		if w.sched.now >= at {
+			at = w.sched.now + time.Second
+			rested = w.restless() == ""
+		}
+		return rested || w.sched.now >= limit
+	})
+	if w.broken == nil && !rested {
+		w.violation("everything comes to its end", "after %s of peace: %s", restWithin, w.restless())
 	}
 }
 
