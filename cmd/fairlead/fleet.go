@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -150,10 +149,10 @@ func memberName(o cli.ServeOptions) (string, error) {
 	return name, nil
 }
 
+// randomHex is a name part that nobody else has: of n bytes, at most eight.
 func randomHex(n int) string {
-	raw := make([]byte, n)
-	_, _ = rand.Read(raw)
-	return hex.EncodeToString(raw)
+	id := newID()
+	return hex.EncodeToString(id[len(id)-n:])
 }
 
 // lookForOthers refuses company that this server was not told to expect. One that has just

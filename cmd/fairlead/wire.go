@@ -154,7 +154,9 @@ func caller(ctx context.Context) control.Caller {
 func (s *server) handler() (*httpapi.Server, error) {
 	var elsewhere control.Elsewhere
 	var runners runnerv1connect.RunnerServiceHandler = s.dispatch
-	about := &control.Server{Engine: s.engine, Version: s.o.Version, Store: s.storeName(), Started: s.started, Name: s.name}
+	about := &control.Server{Engine: s.engine, Version: s.o.Version, Store: s.storeName(),
+		Started: s.started,
+		Name:    s.name}
 	if s.fleet != nil {
 		elsewhere, runners, about.Fleet = s.elsewhere, desk{s}, s.showFleet
 	}

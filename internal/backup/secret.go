@@ -16,6 +16,10 @@ import (
 // secretFolders are what is secret in a data folder.
 var secretFolders = []string{"keys", "credentials"}
 
+// runnerSecret is the identity of the runner that "up" has in its own process: without it
+// the restored server would take it for a stranger of the same name.
+const runnerSecret = "runner/runner.json"
+
 // secretBytesMax bounds a secret; none comes near it.
 const secretBytesMax = 4 << 20
 
@@ -41,6 +45,9 @@ func (m *making) secrets(ctx context.Context) error {
 				return fmt.Errorf("copy %s/%s: %w", name, f.Name(), err)
 			}
 		}
+	}
+	if err := m.secret(ctx, runnerSecret); err != nil {
+		return fmt.Errorf("copy %s: %w", runnerSecret, err)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (f *failover) audit(ctx context.Context, long []*longRun) error {
 	}
 	r := f.report
 	r.spread("pieces of a followed log", "between two of them, over all kills; the longest is the pause of a kill", pauses)
-	r.value("long jobs that ran through", "one in each partition, in one attempt, with every line", float64(len(long)), "jobs")
+	r.value("long jobs that ran through", "one in each partition, in one attempt, with every line",
+		float64(len(long)), "jobs")
 	r.value("short jobs done", "asked for meanwhile, each with one result", float64(done), "jobs")
 	r.value("short jobs that took another attempt", "a runner lost their lease", float64(again), "jobs")
 	return nil

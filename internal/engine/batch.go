@@ -428,6 +428,9 @@ func (o *owner) drop(key streamKey) []any {
 	if s == nil || !s.stored || o.loading[key] != nil || o.refusing() != nil {
 		return nil
 	}
+	if s.live {
+		o.owed[key] = true // its timer went with it: it must come back, however often loading fails
+	}
 	o.loading[key] = []*item{}
 	return []any{effLoad{key}}
 }

@@ -153,6 +153,7 @@ type owner struct {
 	lagging  bool                      // cursors are due: they may make a batch of their own
 	flying   *batch
 	initial  map[streamKey]bool // live at take-over, not loaded yet
+	owed     map[streamKey]bool // live when they were dropped after a failed append, not loaded yet
 	full     bool               // the last append found no space
 	stopped  *domain.Rejection
 	leaving  *domain.Rejection
@@ -170,7 +171,7 @@ func newOwner(own store.Ownership, kinds map[string]*Kind, paranoid bool) *owner
 		streams: map[streamKey]*stream{}, loading: map[streamKey][]*item{},
 		counting: map[string][]*item{}, counters: map[string]uint64{},
 		sick: map[streamKey]string{}, recent: newRecentKeys(), timers: newTimers(),
-		cursors: map[string]store.Position{}, moved: map[string]store.Position{},
+		owed: map[streamKey]bool{}, cursors: map[string]store.Position{}, moved: map[string]store.Position{},
 	}
 }
 
@@ -311,10 +312,13 @@ func (o *owner) loaded(in inLoaded) (effects []any) {
 	case err == nil && o.streams[in.key] == nil:
 		effects = append(effects, o.adopt(in.stream)...)
 	}
+	if in.err == nil || o.sick[in.key] != "" {
+		delete(o.owed, in.key)
+	}
 	for _, it := range waiting {
 		effects = append(effects, o.arrived(it, err)...)
 	}
-	if in.err != nil && o.initial[in.key] && o.sick[in.key] == "" {
+	if in.err != nil && (o.initial[in.key] || o.owed[in.key]) && o.sick[in.key] == "" {
 		// It must come: nothing else would look after what waits in it.
 		o.loading[in.key] = []*item{}
 		return append(effects, effLoad{in.key})

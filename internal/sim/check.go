@@ -18,12 +18,13 @@ type checker struct {
 	acts     func(a *attempt, begins bool)                       // a step of a job begins or stops acting
 	end      func()                                              // the world has come to rest
 
-	said     func(m *machine, req *runnerv1.ExchangeRequest)                                  // by an honest runner
-	told     func(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) // to whoever asked, liars too
-	token    func(t domain.Token)                                                             // was given to somebody
-	promised func(client string, tenant domain.TenantID, id domain.RunID)                     // a run, to a client
-	shown    func(s *server, p *process, rows []engine.Committed)                             // to a server's observers
-	lost     func(p *process, partition domain.PartitionID)                                   // what was shown is over
+	said func(m *machine, req *runnerv1.ExchangeRequest) // by an honest runner
+	// told to whoever asked, liars too
+	told     func(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse)
+	token    func(t domain.Token)                                         // was given to somebody
+	promised func(client string, tenant domain.TenantID, id domain.RunID) // a run, to a client
+	shown    func(s *server, p *process, rows []engine.Committed)         // to a server's observers
+	lost     func(p *process, partition domain.PartitionID)               // what was shown is over
 }
 
 // checkers makes the checkers of a world. Each is a file.

@@ -33,7 +33,8 @@ func resultIsItsHolders(w *world) checker {
 		sentence: checkHolder,
 		said: func(m *machine, req *runnerv1.ExchangeRequest) {
 			for _, r := range req.GetResults() {
-				said[name(domain.AttemptID(r.GetAttempt()), lease{domain.RunnerID(m.id.runner), r.GetEpoch()}, r.GetDigest())] = true
+				by := lease{domain.RunnerID(m.id.runner), r.GetEpoch()}
+				said[name(domain.AttemptID(r.GetAttempt()), by, r.GetDigest())] = true
 			}
 		},
 		told: func(m *machine, _ *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) {

@@ -47,7 +47,8 @@ func currentEpochOnly(w *world) checker {
 				return // evidence and findings about attempts that are over
 			}
 			if at == nil || at.number != e.number || at.epoch != epoch || at.over {
-				w.violation(checkCurrentEpoch, "%s of %s with epoch %d, when the lease was %+v", e.event.Name(), e.attempt(), epoch, at)
+				w.violation(checkCurrentEpoch, "%s of %s with epoch %d, when the lease was %+v",
+					e.event.Name(), e.attempt(), epoch, at)
 				return
 			}
 			if _, ok := e.event.(*run.AttemptConcluded); ok {

@@ -8,8 +8,8 @@ import (
 )
 
 // Promises: [HIST-1].
-const checkGapless = "events of a partition are totally ordered and gapless, each batch carries the digest of the one " +
-	"before, and an old owner's append fails"
+const checkGapless = "events of a partition are totally ordered and gapless, each batch carries the digest of " +
+	"the one before, and an old owner's append fails"
 
 func gaplessLog(w *world) checker {
 	type end struct {
@@ -55,7 +55,8 @@ func gaplessLog(w *world) checker {
 				}
 			}
 			if b.Digest != e.digest {
-				w.violation(checkGapless, "%s: the batch at %d says %s, its rows add up to %s", b.Partition, e.position, b.Digest, e.digest)
+				w.violation(checkGapless, "%s: the batch at %d says %s, its rows add up to %s",
+					b.Partition, e.position, b.Digest, e.digest)
 			}
 		},
 		end: func() {

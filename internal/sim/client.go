@@ -177,7 +177,8 @@ func (c *client) create(r *remote, key, title string) (domain.RunID, bool) {
 	return accepted.Run, true
 }
 
-func (c *client) submit(r *remote, id domain.RunID, what string, command run.Command, key *engine.Key) (engine.Ack, error) {
+func (c *client) submit(r *remote, id domain.RunID, what string, command run.Command, key *engine.Key) (
+	engine.Ack, error) {
 	answer, err := c.insist(what, func(s *served) (any, error) {
 		row, err := s.server.disk.Run(s.ctx(), r.tenant, id)
 		if err != nil {

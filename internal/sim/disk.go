@@ -145,7 +145,9 @@ func (d *disk) Acquire(ctx context.Context, p domain.PartitionID, owner string) 
 
 // Renew implements store.Fleet.
 func (d *disk) Renew(ctx context.Context, m store.Member, ttl time.Duration) (store.Picture, error) {
-	return ask(ctx, d, op{"renew", false}, func() (store.Picture, error) { return d.Store.Renew(context.Background(), m, ttl) })
+	return ask(ctx, d, op{"renew", false}, func() (store.Picture, error) {
+		return d.Store.Renew(context.Background(), m, ttl)
+	})
 }
 
 // Leave implements store.Fleet.
@@ -155,7 +157,9 @@ func (d *disk) Leave(ctx context.Context, m store.Member) error {
 
 // Picture implements store.Fleet.
 func (d *disk) Picture(ctx context.Context) (store.Picture, error) {
-	return ask(ctx, d, op{"picture", false}, func() (store.Picture, error) { return d.Store.Picture(context.Background()) })
+	return ask(ctx, d, op{"picture", false}, func() (store.Picture, error) {
+		return d.Store.Picture(context.Background())
+	})
 }
 
 // Take implements store.Fleet.

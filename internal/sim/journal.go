@@ -142,7 +142,8 @@ func (c Coverage) sorted() (out []Covered) {
 }
 
 // sources are the folders whose change makes earlier worlds worth nothing.
-var sources = []string{"core", "engine", "fleet", "dispatch", "logs", "reactor", "trigger", "order", "runner", "store/memory",
+var sources = []string{"core", "engine", "fleet", "dispatch", "logs", "reactor", "trigger", "order", "runner",
+	"store/memory",
 	"projection", "sim"}
 
 // CodeDigest names the sources that worlds run, below a folder "internal".
@@ -170,7 +171,8 @@ func CodeDigest(internal string) (string, error) {
 // Print writes a tally for people. took is the time that its worlds needed here.
 func (t *Tally) Print(out io.Writer, took time.Duration) {
 	rate := float64(t.Worlds) / max(took.Seconds(), 0.001)
-	_, _ = fmt.Fprintf(out, "%d worlds, %d events, %d steps, %s of virtual time, in %s: %.1f worlds/s\n", t.Worlds, t.Events,
+	_, _ = fmt.Fprintf(out, "%d worlds, %d events, %d steps, %s of virtual time, in %s: %.1f worlds/s\n", t.Worlds,
+		t.Events,
 		t.Steps, t.Virtual.Round(time.Second), took.Round(time.Second), rate)
 	_, _ = fmt.Fprintln(out, "faults:")
 	for _, f := range slices.Sorted(maps.Keys(t.Faults)) {

@@ -52,7 +52,8 @@ func (b *book) reckonRows() {
 		delete(rows, s.Request.Run)
 		state := listState(s)
 		if !ok || row.Outcome != s.Outcome || row.State != state || row.Round != len(s.Rounds) || row.Desired != s.Desired ||
-			row.Tenant != b.streams[id].tenant || row.Partition != b.streams[id].partition || row.Commit != s.Request.Source.Commit ||
+			row.Tenant != b.streams[id].tenant || row.Partition != b.streams[id].partition ||
+			row.Commit != s.Request.Source.Commit ||
 			row.Number != s.Request.Number {
 			w.violation(checkRows, "%s is %s %q in history, and its row says %+v", id, state, s.Outcome, row)
 		}

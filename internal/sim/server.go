@@ -97,8 +97,10 @@ func (s *server) boot(p *process) error {
 	f := &flock{world: w, server: s, process: p}
 	everywhere := append(append([]domain.PartitionID{}, w.partitions...), w.pools...)
 	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
-		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: w.swarm.paranoid, Hold: w.swarm.abandon, Format: codec.Format,
-		Spread: store.SpreadRepository, Forward: f.forward, Moved: f.moved, Poll: w.swarm.look, Fatal: func(error) { s.crash(appendBroken) }})
+		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: w.swarm.paranoid,
+		Hold: w.swarm.abandon, Format: codec.Format,
+		Spread: store.SpreadRepository, Forward: f.forward, Moved: f.moved, Poll: w.swarm.look,
+		Fatal: func(error) { s.crash(appendBroken) }})
 	driver, err := fleet.New(fleet.Config{Store: d, Engine: e, TTL: w.swarm.member, Partitions: everywhere, Host: p,
 		Member: store.Member{Name: s.name, Session: s.label(), Address: s.name, Version: "sim", Format: codec.Format},
 		Kick:   f.kick, Log: log})
@@ -106,8 +108,9 @@ func (s *server) boot(p *process) error {
 		return err
 	}
 	contexts := order.Frozen{Blobs: o}
-	t := trigger.New(trigger.Config{Engine: e, Views: d, Blobs: o, Source: src, NewID: func() [16]byte { return w.id(s.wall()) },
-		Now: now, Log: log, Host: p, RunLimits: run.Limits{CancelGraceSeconds: int64(w.swarm.grace / time.Second)}})
+	t := trigger.New(trigger.Config{Engine: e, Views: d, Blobs: o, Source: src,
+		NewID: func() [16]byte { return w.id(s.wall()) },
+		Now:   now, Log: log, Host: p, RunLimits: run.Limits{CancelGraceSeconds: int64(w.swarm.grace / time.Second)}})
 	di := dispatch.New(dispatch.Config{
 		Engine: e, Signer: w, Logs: holder, Clock: clock, Log: log, Host: p,
 		Mint: func(prefix string) string { return domain.EncodeID(prefix, w.id(s.wall())) },
@@ -117,7 +120,8 @@ func (s *server) boot(p *process) error {
 			},
 			GitPath: func(_ domain.TenantID, r domain.RepositoryID) string { return "/git/" + string(r) },
 			Limits:  manifest.Limits{StepLogBytes: 1 << 20, AttemptLogBytes: 1 << 20}},
-		Keys: w.keys, TokenDigest: func(text string) (domain.Digest, bool) { return domain.DigestOf([]byte(text)), text != "" },
+		Keys:        w.keys,
+		TokenDigest: func(text string) (domain.Digest, bool) { return domain.DigestOf([]byte(text)), text != "" },
 		Locate: func(ctx context.Context, tenant domain.TenantID, id domain.RunID) (domain.PartitionID, error) {
 			row, err := d.Run(ctx, tenant, id)
 			if errors.Is(err, store.ErrNotFound) {

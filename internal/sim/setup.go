@@ -27,8 +27,9 @@ func (w *world) setUp() {
 	}
 	w.until(func() bool { return w.serving() })
 	for i := range w.swarm.runners {
-		w.machines = append(w.machines, &machine{world: w, name: fmt.Sprintf("r%d", i+1), capacity: 1 + w.stream("setup").IntN(3),
-			labels: []string{"linux"}, skew: w.drawSkew(), attempts: map[string]*attempt{}, at: i, stays: i == 0,
+		w.machines = append(w.machines, &machine{world: w, name: fmt.Sprintf("r%d", i+1),
+			capacity: 1 + w.stream("setup").IntN(3),
+			labels:   []string{"linux"}, skew: w.drawSkew(), attempts: map[string]*attempt{}, at: i, stays: i == 0,
 			id: identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
 	}
 	for i, tenant := range []domain.TenantID{w.tenants[0], w.tenants[0], w.tenants[0], w.tenants[1]} {

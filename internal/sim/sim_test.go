@@ -70,7 +70,8 @@ func TestTheSameSeedIsTheSameWorldToTheByte(t *testing.T) {
 }
 
 func TestATrimIsReadAsItIsWritten(t *testing.T) {
-	trim := Trim{Off: []string{"net-drop", "put-late"}, Phase: 40 * time.Second, Runners: 2, Clients: 1, Runs: 3, Servers: 3}
+	trim := Trim{Off: []string{"net-drop", "put-late"}, Phase: 40 * time.Second,
+		Runners: 2, Clients: 1, Runs: 3, Servers: 3}
 	again, err := ParseTrim(trim.String())
 	if err != nil || again.String() != trim.String() {
 		t.Errorf("%q was read as %q: %v", trim, again, err)
@@ -79,7 +80,8 @@ func TestATrimIsReadAsItIsWritten(t *testing.T) {
 		t.Error("a trim of the moon was taken")
 	}
 	whole, part := draw(7, Trim{}), draw(7, Trim{Off: []string{"net-drop"}, Servers: 1})
-	if part.odds[netDrop] != 0 || part.servers != 1 || part.odds[putFails] != whole.odds[putFails] || part.runs != whole.runs {
+	if part.odds[netDrop] != 0 || part.servers != 1 || part.odds[putFails] != whole.odds[putFails] ||
+		part.runs != whole.runs {
 		t.Errorf("leaving one thing out changed others: %+v became %+v", whole, part)
 	}
 }
@@ -113,7 +115,8 @@ func TestTransitionsAreReadFromTheirPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	legal := legalTransitions(string(page))
-	for _, want := range []Transition{{"no run", "RunRequested"}, {"ready", "LeaseGranted"}, {"uncertain", "LeaseRegained"}} {
+	for _, want := range []Transition{{"no run", "RunRequested"}, {"ready", "LeaseGranted"},
+		{"uncertain", "LeaseRegained"}} {
 		if !legal[want] {
 			t.Errorf("the page does not list %v", want)
 		}

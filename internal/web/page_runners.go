@@ -47,6 +47,22 @@ type serverView struct {
 	Version, Store string
 	Started        moment
 	Partitions     string
+	Name           string // among the members
+	Members        []memberView
+	Owned          []ownedView
+}
+
+// memberView is one server of a fleet.
+type memberView struct {
+	Name, Address, Version string
+	Status                 status
+	Owns                   string
+}
+
+// ownedView is one partition of a fleet.
+type ownedView struct {
+	Partition, Owner, Position, Problem string
+	Status                              status
 }
 
 func (p *Pages) showRunners(w http.ResponseWriter, r *http.Request) {
@@ -77,8 +93,10 @@ func runnersViewOf(pools []*fairleadv1.Pool, runners []*fairleadv1.Runner, serve
 	v := runnersView{Server: serverView{Version: server.GetVersion(), Store: server.GetStore(),
 		Started:    momentOf(server.GetStarted(), now),
 		Partitions: plural(len(server.GetPartitions()), "partition", "partitions")}}
+	v.Server.Name = server.GetName()
+	v.Server.Members, v.Server.Owned = fleetOf(server)
 	for _, partition := range server.GetPartitions() {
-		if partition.GetState() != "owned" {
+		if partition.GetState() == "stopped" {
 			v.Stopped = append(v.Stopped, fmt.Sprintf("Partition %s is %s: %s", partition.GetPartition(),
 				partition.GetState(), orElse(partition.GetProblem(), "no reason is known")))
 		}
@@ -100,6 +118,47 @@ func runnersViewOf(pools []*fairleadv1.Pool, runners []*fairleadv1.Runner, serve
 		v.Pools = append(v.Pools, view)
 	}
 	return v
+}
+
+// fleetOf are the members of a fleet and what they own; nothing for a server that is alone.
+func fleetOf(server *fairleadv1.GetServerResponse) (members []memberView, owned []ownedView) {
+	owns := map[string]int{}
+	for _, p := range server.GetPartitions() {
+		owns[p.GetOwner()]++
+	}
+	for _, m := range server.GetMembers() {
+		members = append(members, memberView{Name: m.GetName(), Address: m.GetAddress(), Version: m.GetVersion(),
+			Status: statusOfMember(m.GetState()), Owns: plural(owns[m.GetName()], "partition", "partitions")})
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	for _, p := range server.GetPartitions() {
+		owned = append(owned, ownedView{Partition: p.GetPartition(), Owner: p.GetOwner(), Problem: p.GetProblem(),
+			Position: fmt.Sprintf("epoch %d, position %d", p.GetEpoch(), p.GetPosition()),
+			Status:   statusOfPartition(p.GetState())})
+	}
+	return members, owned
+}
+
+func statusOfMember(state string) status {
+	switch state {
+	case "live":
+		return status{"success", "live", "ok"}
+	case "draining":
+		return status{"cancelled", "draining", "off"}
+	}
+	return status{"unreachable", "gone", "doubt"}
+}
+
+func statusOfPartition(state string) status {
+	switch state {
+	case "owned":
+		return status{"success", "owned", "ok"}
+	case "stopped":
+		return status{"failure", "stopped", "bad"}
+	}
+	return status{"unreachable", "changes hands", "doubt"}
 }
 
 func runnerViewOf(runner *fairleadv1.Runner, now time.Time) runnerView {

@@ -66,6 +66,12 @@ func scripts(t *testing.T, store func(testing.TB) string) {
 			y := &yard{t: tb, work: env.WorkDir, store: store(tb), processes: map[string]*process{}}
 			env.Defer(y.close)
 			env.Values["yard"] = y
+			// The database of the server, and an empty one to restore into.
+			env.Setenv("STORE", y.store)
+			env.Setenv("STORE2", "")
+			if y.store != "" {
+				env.Setenv("STORE2", store(tb))
+			}
 			port, err := freePort()
 			if err != nil {
 				return err

@@ -8,8 +8,6 @@
 // Read next: internal/sim/world.go
 package main
 
-//go:debug asyncpreemptoff=1
-
 import (
 	"errors"
 	"flag"

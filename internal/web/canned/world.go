@@ -332,13 +332,26 @@ func (w *World) ListRunners(context.Context, *fairleadv1.ListRunnersRequest) (*f
 	}}, nil
 }
 
-// GetServer answers for a server with one partition that was stopped.
+// GetServer answers for a fleet whose servers and partitions are in every state, or for a
+// server that is alone.
 func (w *World) GetServer(context.Context, *fairleadv1.GetServerRequest) (*fairleadv1.GetServerResponse, error) {
-	partitions := []*fairleadv1.Partition{{Partition: "tnt_default", State: "owned", Epoch: 3, Position: 18234}}
-	if !w.empty {
-		partitions = append(partitions, &fairleadv1.Partition{Partition: "tnt_other", State: "stopped", Epoch: 2,
-			Position: 991, Problem: "it holds less than it had acknowledged"})
+	res := &fairleadv1.GetServerResponse{Version: "0.1.0", Store: "sqlite",
+		Started: stampOf(w.now().Add(-26 * time.Hour)),
+		Partitions: []*fairleadv1.Partition{{Partition: "main-0", State: "owned", Epoch: 3, Position: 18234,
+			Owner: "ada"}}}
+	if w.empty {
+		res.Partitions[0].Owner = ""
+		return res, nil
 	}
-	return &fairleadv1.GetServerResponse{Version: "0.1.0", Store: "sqlite", Partitions: partitions,
-		Started: stampOf(w.now().Add(-26 * time.Hour))}, nil
+	res.Store, res.Name = "postgres", "ada"
+	res.Partitions = append(res.Partitions,
+		&fairleadv1.Partition{Partition: "main-1", State: "stopped", Epoch: 2, Position: 991, Owner: "bob",
+			Problem: "it holds less than it had acknowledged"},
+		&fairleadv1.Partition{Partition: "main-2", State: "unowned", Epoch: 7, Position: 40, Owner: "cyd",
+			Problem: "Its owner is gone; another server is about to take it."})
+	for _, m := range [][2]string{{"ada", "live"}, {"bob", "draining"}, {"cyd", "gone"}} {
+		res.Members = append(res.Members, &fairleadv1.Member{Name: m[0], State: m[1], Version: "0.1.0", Format: 1,
+			Address: "https://" + m[0] + ".example.com:8374", Until: stampOf(w.now())})
+	}
+	return res, nil
 }
