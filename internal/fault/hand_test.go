@@ -28,7 +28,6 @@ type script struct {
 	hand   *hand
 	order  *manifest.Manifest
 	cancel context.CancelCauseFunc
-	ended  bool // the loop was told
 }
 
 var errCancelled, errKilled = errors.New("cancelled"), errors.New("killed")

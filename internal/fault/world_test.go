@@ -18,7 +18,6 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/control"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
-	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -389,19 +388,4 @@ func callerOf(ctx context.Context) control.Caller {
 
 func cause() domain.Cause {
 	return domain.Cause{Actor: domain.Actor{Kind: "user", ID: "ada", Via: "admin_token"}}
-}
-
-// state reads a run as it is stored now, past all wrappers.
-func (w *world) state(h store.History) (*run.State, error) {
-	s := run.New()
-	for i := range h.Rows {
-		events, err := run.DecodeEvents(h.Rows[i].Events)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range events {
-			run.Evolve(s, e)
-		}
-	}
-	return s, nil
 }
