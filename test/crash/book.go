@@ -70,7 +70,6 @@ type knownAttempt struct {
 	decided        bool // a person said what follows, whether or not the answer came
 	settled        bool // and it was acknowledged
 	log            []byte
-	sealed         bool
 }
 
 // NewBook makes an empty one.

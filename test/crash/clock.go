@@ -26,6 +26,3 @@ func (i instant) add(d time.Duration) instant { return i + instant(d) }
 
 // String is seconds since the start.
 func (i instant) String() string { return time.Duration(i).Round(time.Microsecond).String() }
-
-// uptimeStep is how coarse /proc/uptime is: what it says is at most that much too early.
-const uptimeStep = 10 * time.Millisecond

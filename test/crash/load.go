@@ -406,14 +406,23 @@ func (l *load) attemptToFollow() string {
 	return ""
 }
 
-// watchWorld reads the marks soon after they were made.
+// stillMost is how long the observer may stand still, on a busy machine. One that was
+// stopped for longer has seen nothing and asked nothing meanwhile, so what it thinks of
+// others' delays is worth nothing.
+const stillMost = 15 * time.Second
+
+// watchWorld reads the marks soon after they were made, and notices when nobody did.
 func (l *load) watchWorld() {
 	for l.ctx.Err() == nil {
+		begun := now()
 		if err := l.world.read(); err != nil {
 			l.Book.finding("%v", err)
 			return
 		}
 		pause(l.ctx, 50*time.Millisecond)
+		l.Siege.mu.Lock()
+		l.still = max(l.still, begun.since())
+		l.Siege.mu.Unlock()
 	}
 }
 

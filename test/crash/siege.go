@@ -69,6 +69,7 @@ type Siege struct {
 	released []func() // what else Close takes away
 
 	mu      sync.Mutex
+	still   time.Duration // the longest time that this process stood still itself
 	sleeps  []frozen
 	callers [][]*client.Client // by server
 	turn    int

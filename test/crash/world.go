@@ -19,7 +19,7 @@ type Mark struct {
 	Job     domain.JobID
 	Attempt domain.AttemptID
 	Runner  string
-	At      instant // by the job, just before it wrote; up to uptimeStep too early
+	At      instant // by the job, just before it wrote; up to 10 ms too early, as coarse as /proc/uptime
 	Seen    instant // by the observer, just after
 }
 
