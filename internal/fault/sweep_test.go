@@ -59,19 +59,19 @@ var serverPorts = []struct {
 // Promises: [CMD-2], [CMD-3], [CMD-6], [CMD-10], [CMD-11], [CMD-12], [HIST-1], [HIST-2], [HIST-5],
 // [HIST-13], [LOG-5], [LOG-11], [SRC-2], [SRC-3], [SRC-12].
 func TestSweepInMemory(t *testing.T) {
-	sweepAll(t, setting{disk: newInMemory}, cmp.Or(*step, 11))
+	sweepAll(t, setting{disk: newInMemory}, cmp.Or(*step, 47))
 }
 
 // TestSweepOnSQLite is the same over the adapters that the embedded default has.
 // Promises: [CMD-10], [CMD-11].
 func TestSweepOnSQLite(t *testing.T) {
-	sweepAll(t, setting{disk: newInFiles}, cmp.Or(*step, 41))
+	sweepAll(t, setting{disk: newInFiles}, cmp.Or(*step, 151))
 }
 
 // TestSweepOnGit fails the calls of source control over real repositories.
 // Promises: [CMD-10], [CMD-11].
 func TestSweepOnGit(t *testing.T) {
-	sweepAll(t, setting{disk: newInMemory, source: inGit}, cmp.Or(*step, 5), fault.PortSource)
+	sweepAll(t, setting{disk: newInMemory, source: inGit}, cmp.Or(*step, 17), fault.PortSource)
 }
 
 // sweepAll sweeps the ports that are named, or all.

@@ -165,24 +165,25 @@ func (s *Sealer) take(d due) {
 	}
 }
 
-// begin starts sealing unless it is under way. mu is held.
+// begin starts sealing unless it is under way or will be tried again soon: however often
+// sweeps ask, a log that can't be sealed has one attempt or one timer. mu is held.
 func (s *Sealer) begin(d due) {
 	if s.busy[d.attempt] {
 		return
 	}
 	s.busy[d.attempt] = true
 	s.host.Go(func() {
-		defer func() {
-			s.mu.Lock()
-			delete(s.busy, d.attempt)
-			s.mu.Unlock()
-		}()
 		s.slots.Take(context.Background())
-		defer s.slots.Leave()
-		if err := s.seal(d); err != nil {
+		err := s.seal(d)
+		s.slots.Leave()
+		if err != nil {
 			s.log.Warn("log not sealed yet", "attempt", d.attempt, "error", err)
 			s.host.After(sealAgain, func() { s.again(d.attempt) })
+			return
 		}
+		s.mu.Lock()
+		delete(s.busy, d.attempt)
+		s.mu.Unlock()
 	})
 }
 
@@ -190,6 +191,7 @@ func (s *Sealer) begin(d due) {
 func (s *Sealer) again(attempt domain.AttemptID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.busy, attempt)
 	if d, still := s.due[attempt]; still && (!s.follows || s.held) {
 		s.begin(d)
 	}

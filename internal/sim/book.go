@@ -143,10 +143,10 @@ func (b *book) row(batch *store.Batch, row *store.Row) {
 			b.world.violation(checkGapless, "%s: version %d follows %d", row.Stream, version, h.version)
 			return
 		}
-		if e, ok := e.(run.Event); ok {
-			s := &seen{history: h, before: h.run(), event: e, version: version, job: e.JobIndex(),
-				number: e.AttemptNumber(), states: states, existed: existed}
-			b.world.line("db", "="+e.Name(), "%s", b.about(s, batch, row))
+		if of, ok := e.(run.Event); ok {
+			s := &seen{history: h, before: h.run(), event: of, version: version, job: of.JobIndex(),
+				number: of.AttemptNumber(), states: states, existed: existed}
+			b.world.line("db", "="+of.Name(), "%s", b.about(s, batch, row))
 			b.coverage.count(s)
 			for i := range b.checks {
 				if f := b.checks[i].event; f != nil {

@@ -17,7 +17,6 @@ const TraceKey = `# columns: time since the world began, in seconds | who | what
 type traced struct {
 	lines []string
 	keep  bool
-	tail  int // how many lines are kept when not all are; 0: none
 	sum   uint64
 }
 
