@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
@@ -10,6 +11,7 @@ import (
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
 	"github.com/fairlead-ci/fairlead/internal/control"
+	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
@@ -188,4 +190,13 @@ func (s *server) showPartition(id domain.PartitionID, h store.Holding, picture s
 		out.Problem = "Its owner does not say how it is."
 	}
 	return out
+}
+
+// present compares a token that a client brings, and says who brought it.
+func (s *server) present(ctx context.Context, token domain.Token) error {
+	who := "A client"
+	if p := httpapi.PrincipalFrom(ctx); p.Kind != credential.KindAnonymous {
+		who = fmt.Sprintf("A client (%s %s)", p.Kind, p.ID)
+	}
+	return s.engine.Present(engine.HeldBy(ctx, who), token)
 }

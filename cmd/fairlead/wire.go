@@ -192,7 +192,7 @@ func (s *server) handler() (*httpapi.Server, error) {
 		SignInPage: func(w http.ResponseWriter, r *http.Request, p httpapi.SignInPrompt) {
 			pages.SignIn(w, r, web.SignIn(p))
 		},
-		Metrics: s.metrics.Handler(), Ready: s.ready, Gate: s.gate, Present: s.engine.Present, Log: s.log,
+		Metrics: s.metrics.Handler(), Ready: s.ready, Gate: s.gate, Present: s.present, Log: s.log,
 		Observe: s.metrics.Served, Now: s.now}), nil
 }
 

@@ -51,7 +51,7 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	if !ok {
 		return nil, domain.Reject(domain.CodeInvalidArgument, "The acknowledgement token is malformed.")
 	}
-	if err := d.cfg.Engine.Present(ctx, token); err != nil {
+	if err := d.cfg.Engine.Present(engine.HeldBy(ctx, "Runner "+who.Name), token); err != nil {
 		return nil, err
 	}
 	polling := req.GetWaitMs() > 0

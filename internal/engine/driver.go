@@ -475,7 +475,7 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	status, verified := d.status, d.verified
 	d.mu.Unlock()
 	if status.Stopped != nil {
-		return status.Stopped
+		return d.presentMore(ctx, token, status.Stopped)
 	}
 	if vouchedBy(token, verified) {
 		return nil
@@ -505,8 +505,24 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 		d.mu.Unlock()
 		return nil
 	}
-	if err := d.send(ctx, inStop{lost}); err != nil {
+	if err := d.send(ctx, inStop{lost, token.Position}); err != nil {
 		return err
 	}
 	return lost
+}
+
+// presentMore compares a token with the store although the partition is stopped: an
+// operator who is to decide about lost history must see all that somebody was told of.
+func (d *driver) presentMore(ctx context.Context, token domain.Token, stopped *domain.Rejection) error {
+	if stopped.Code != domain.CodeHistoryLost {
+		return stopped
+	}
+	held, err := d.engine.position(ctx, d.owner.partition)
+	if err != nil || token.Position <= uint64(held) {
+		return stopped
+	}
+	if lost, err := d.engine.compare(ctx, token, held); err == nil && lost != nil {
+		_ = d.send(ctx, inStop{lost, token.Position}) // one that has ended shows nothing any more
+	}
+	return stopped
 }

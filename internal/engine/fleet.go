@@ -65,7 +65,7 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 	if err != nil {
 		return fmt.Errorf("read cursors of %s: %w", s.partition, err)
 	}
-	lost, err := e.missing(ctx, s, own)
+	lost, at, err := e.missing(ctx, s, own)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 		d.owner.cursors[c.Reactor] = c.Position
 	}
 	if lost != nil {
-		d.owner.stopped = lost
+		d.owner.stopped, d.owner.lostAt = lost, at
 		e.cfg.Log.Error("partition stopped", "partition", s.partition, "reason", lost)
 	}
 	d.start(e.run, heads, e.reactors)
@@ -84,12 +84,14 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 	return nil
 }
 
-// missing compares what the store gave with what it showed before.
-func (e *Engine) missing(ctx context.Context, s *seat, own store.Ownership) (*domain.Rejection, error) {
+// missing compares what the store gave with what it showed before, up to the position that
+// it gives.
+func (e *Engine) missing(ctx context.Context, s *seat, own store.Ownership) (*domain.Rejection, uint64, error) {
 	s.mu.Lock()
 	seen := s.seen
 	s.mu.Unlock()
-	return e.compare(ctx, seen, own.Position)
+	lost, err := e.compare(HeldBy(ctx, e.self()), seen, own.Position)
+	return lost, seen.Position, err
 }
 
 // compare says whether a log that reaches to held holds what the token names, or somebody
@@ -116,15 +118,7 @@ func (e *Engine) compare(ctx context.Context, token domain.Token, held store.Pos
 			return nil, nil
 		}
 	}
-	return historyLost(token, held), nil
-}
-
-func historyLost(token domain.Token, held store.Position) *domain.Rejection {
-	return domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
-		"Somebody holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
-			"acknowledged history is missing. The partition is stopped. To go on without it: "+
-			"fairlead admin accept-loss %s --position %d",
-		token.Position, token.Partition, held, token.Partition, token.Position))
+	return historyLost(holderOf(ctx), token, held), nil
 }
 
 // Own makes this server the owner of a partition that it follows, if the epoch is still
@@ -189,7 +183,7 @@ func (e *Engine) retire(s *seat, d *driver) uint64 {
 // would have refused its next write.
 func (e *Engine) Fenced(ctx context.Context, p domain.PartitionID, epoch uint64) {
 	if d := e.driver(p); d != nil && d.snapshot().Epoch < epoch {
-		_ = d.send(ctx, inStop{notOwner()}) // fails only when it has ended: the same
+		_ = d.send(ctx, inStop{reason: notOwner()}) // fails only when it has ended: the same
 	}
 }
 
@@ -250,6 +244,7 @@ func (e *Engine) See(ctx context.Context, picture store.Picture) {
 // somebody has accepted the loss, the partition is stopped: here when it is owned here,
 // otherwise by telling its owner, and nothing of it is shown here any more.
 func (e *Engine) wentBack(ctx context.Context, s *seat, before, now domain.Token) {
+	ctx = HeldBy(ctx, e.self())
 	lost, err := e.compare(ctx, before, store.Position(now.Position))
 	switch {
 	case err != nil:
@@ -259,7 +254,7 @@ func (e *Engine) wentBack(ctx context.Context, s *seat, before, now domain.Token
 		return
 	}
 	if d := s.driver.Load(); d != nil {
-		_ = d.send(ctx, inStop{lost}) // an owner that has ended decides nothing any more
+		_ = d.send(ctx, inStop{lost, before.Position}) // an owner that has ended decides nothing any more
 		return
 	}
 	if c := s.chase.Load(); c != nil && !c.halted.Swap(true) {
@@ -294,7 +289,9 @@ func (e *Engine) accuse(ctx context.Context, s *seat, token domain.Token) {
 	}
 	ctx, cancel := host.Within(ctx, e.cfg.Host, forwardTimeout)
 	defer cancel()
-	if _, err := e.cfg.Forward(ctx, *h, Wire{Version: WireVersion, Partition: s.partition, Present: token}); err != nil {
+	w := Wire{Version: WireVersion, Partition: s.partition, Present: token,
+		Cause: domain.Cause{Actor: domain.Actor{Kind: actorHolder, ID: holderOf(ctx)}}}
+	if _, err := e.cfg.Forward(ctx, *h, w); err != nil {
 		e.cfg.Log.Warn("owner could not be told of lost history", "partition", s.partition, "error", err)
 	}
 }

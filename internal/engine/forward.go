@@ -144,6 +144,9 @@ func (e *Engine) receive(ctx context.Context, w Wire) (Ack, *Kind, error) {
 		return Ack{}, nil, notOwner()
 	}
 	if len(w.Command) == 0 {
+		if w.Cause.Actor.Kind == actorHolder {
+			ctx = HeldBy(ctx, w.Cause.Actor.ID)
+		}
 		return Ack{}, nil, d.present(ctx, w.Present)
 	}
 	kind := e.kinds[w.Stream.Kind()]

@@ -10,6 +10,44 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
 
+// actorHolder is the kind of actor that a server names when it passes on a token which is
+// not held: its ID says in words who was told.
+const actorHolder = "holder"
+
+type holderKey struct{}
+
+// holderMax bounds the words, in bytes.
+const holderMax = 120
+
+// HeldBy says who presents a token, as "Runner build-1": the reason for which a partition
+// stops names whoever holds the highest position that is missing.
+func HeldBy(ctx context.Context, who string) context.Context {
+	return context.WithValue(ctx, holderKey{}, domain.Clip(who, holderMax))
+}
+
+func holderOf(ctx context.Context) string {
+	if who, ok := ctx.Value(holderKey{}).(string); ok && who != "" {
+		return who
+	}
+	return "Somebody"
+}
+
+// self is this server as a holder of what its store once showed.
+func (e *Engine) self() string {
+	if e.cfg.Owner == "" {
+		return "This server"
+	}
+	return "Server " + e.cfg.Owner
+}
+
+func historyLost(who string, token domain.Token, held store.Position) *domain.Rejection {
+	return domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
+		"%s holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
+			"acknowledged history is missing. The partition is stopped. To go on without it: "+
+			"fairlead admin accept-loss %s --position %d",
+		who, token.Position, token.Partition, held, token.Partition, token.Position))
+}
+
 // vouchedBy reports whether a token that was compared with the store answers for another
 // one. Within an epoch there is one owner and one history. A token of an earlier epoch may
 // be of a history that was lost since, and is looked up.

@@ -82,10 +82,13 @@ type (
 		at      store.Position
 	}
 	inCursors struct{} // commit moved cursors even if nothing else does
-	inStop    struct{ reason *domain.Rejection }
-	inLeave   struct{ reason *domain.Rejection } // decide no more, end what is under way
-	inFormat  struct{ format uint32 }
-	inSweep   struct{ limit int }
+	inStop    struct {
+		reason *domain.Rejection
+		at     uint64 // of lost history: the position that somebody was told of
+	}
+	inLeave  struct{ reason *domain.Rejection } // decide no more, end what is under way
+	inFormat struct{ format uint32 }
+	inSweep  struct{ limit int }
 )
 
 // Effects that the driver carries out.
@@ -156,6 +159,7 @@ type owner struct {
 	owed     map[streamKey]bool // live when they were dropped after a failed append, not loaded yet
 	full     bool               // the last append found no space
 	stopped  *domain.Rejection
+	lostAt   uint64 // stopped for lost history: the highest position that somebody was told of
 	leaving  *domain.Rejection
 	left     bool
 	swept    streamKey
@@ -205,7 +209,11 @@ func (o *owner) step(in any, now time.Time) []any {
 	case inCursors:
 		o.lagging = true
 	case inStop:
-		return o.stop(in.reason)
+		effects := o.stop(in.reason)
+		if in.at > o.lostAt && o.stopped.Code == domain.CodeHistoryLost {
+			o.stopped, o.lostAt = in.reason, in.at
+		}
+		return effects
 	case inLeave:
 		return o.leave(in.reason)
 	case inFormat:

@@ -65,7 +65,8 @@ func besiege(t *testing.T, store Store, servers int) {
 		seed = journal.NextSeed(store, servers)
 	}
 	for {
-		e, still := siege(t, Options{Programs: programs, Store: store, Servers: servers, Runners: 3, Kills: *flagKills, Seed: seed})
+		e, still := siege(t, Options{Programs: programs, Store: store, Servers: servers, Runners: 3,
+			Kills: *flagKills, Seed: seed})
 		if still > stillMost && !e.Clean() {
 			// Neither clean nor to be held against the product.
 			t.Logf("%s, %d servers, seed %d: not judged: the observer itself stood still for %s", store, servers, seed, still)
