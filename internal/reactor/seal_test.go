@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 )
 
@@ -67,5 +69,57 @@ func TestALogThatWasSealedBeforeACrashIsRecordedAtOnce(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("the log is not recorded: the sealer waits for chunks that will never come")
+	}
+}
+
+// broken is a gateway that can't seal; it counts how often it was asked.
+type broken struct{ asked chan struct{} }
+
+func (b broken) Seal(context.Context, domain.TenantID, domain.AttemptID, uint64) (logs.Ref, error) {
+	b.asked <- struct{}{}
+	return logs.Ref{}, errors.New("the store is away")
+}
+
+func (broken) Through(domain.TenantID, domain.AttemptID) uint64 { return 0 }
+
+func (broken) Sealed(context.Context, domain.TenantID, domain.AttemptID) (bool, error) {
+	return false, nil
+}
+
+// byHand is this machine, where the test lets the timers of new tries go off.
+type byHand struct {
+	host.Host
+	timers chan func()
+}
+
+func (b byHand) After(d time.Duration, f func()) {
+	if d == sealAgain {
+		b.timers <- f
+	}
+}
+
+// Sweeps ask for everything that is due, however often that was asked before. A log that
+// can't be sealed must not gain another chain of tries with each of them.
+func TestALogThatCantBeSealedHasOneTimerHoweverOftenSweepsAsk(t *testing.T) {
+	id := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1}))
+	live := engine.Live{Tenant: domain.DefaultTenant, Stream: id.Stream(), State: &run.State{
+		Request: run.Request{Run: id}, Jobs: []*run.Job{{Attempts: []run.Attempt{{Number: 1, Epoch: 1,
+			Outcome: domain.OutcomeLost, ConcludedAt: time.Now()}}}},
+	}}
+	gateway := broken{make(chan struct{}, 1000)}
+	here := byHand{host.Machine(), make(chan func(), 1000)}
+	sealer := NewSealer(make(recorded), gateway, slog.New(slog.DiscardHandler), time.Now).On(here)
+	sealer.Loaded(live)
+	for range 3 {
+		<-gateway.asked
+		again := <-here.timers
+		for range 100 {
+			sealer.Loaded(live)
+		}
+		time.Sleep(10 * time.Millisecond) // what began wrongly gets a chance to show
+		if tries, timers := len(gateway.asked), len(here.timers); tries != 0 || timers != 0 {
+			t.Fatalf("a hundred sweeps made %d more tries and %d more timers", tries, timers)
+		}
+		again()
 	}
 }

@@ -67,12 +67,25 @@ func (s *Siege) settleDown(ctx context.Context) error {
 		case state != last:
 			last, moved = state, time.Now()
 		case time.Since(moved) > calmPatience:
-			s.Book.finding("stuck: nothing has moved for %s after healing:\n%s", calmPatience, state)
+			s.Book.finding("stuck: nothing has moved for %s after healing:\n%s%s", calmPatience, state, s.lastWords())
 			return fmt.Errorf("settle down: stuck (last error: %v)", err)
 		}
 		s.decideAll(ctx)
 		pause(ctx, 500*time.Millisecond)
 	}
+}
+
+// lastWords are the ends of the programs' logs: whoever reads of a siege that is stuck has
+// nothing else when the machine is gone.
+func (s *Siege) lastWords() string {
+	var out strings.Builder
+	for _, v := range s.servers {
+		fmt.Fprintf(&out, "%s says last:\n%s\n", v.name, v.tail(4<<10))
+	}
+	for _, r := range s.runners {
+		fmt.Fprintf(&out, "%s says last:\n%s\n", r.program.name, r.tail(4<<10))
+	}
+	return out.String()
 }
 
 // unfinished describes everything that has not come to its end; "" when all has.
