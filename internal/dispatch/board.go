@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -172,6 +173,13 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	}
 	b.dropHead(job)
 	return true
+}
+
+// close notes an attempt that has ended and whose log can still grow.
+func (b *board) close(tenant domain.TenantID, p domain.PartitionID, attempt domain.AttemptID, a *run.Attempt) {
+	if a.Log == nil && !a.Declined && b.closing[attempt] == nil {
+		b.closing[attempt] = &closing{tenant, p, a.Epoch, a.Runner, a.LogEnd, a.ConcludedAt}
+	}
 }
 
 // dropLease gives the slot back.

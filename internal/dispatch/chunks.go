@@ -108,8 +108,8 @@ func (d *Dispatcher) permit(ctx context.Context, who agent, att domain.AttemptID
 	switch {
 	case l != nil && l.runner == who.Runner.Runner && l.epoch == epoch:
 		return permit{tenant: l.tenant, epoch: epoch, ok: true}
-	case c != nil && d.cfg.Follow && d.now().Sub(c.ended) > closingMax:
-		return permit{} // no acknowledgement: the log is about to be sealed
+	case c != nil && d.closes(c.ended):
+		return permit{}
 	case c != nil && c.runner == who.Runner.Runner && c.epoch == epoch && c.end > 0:
 		return permit{tenant: c.tenant, epoch: epoch, ok: true, closed: true, end: c.end}
 	}
@@ -132,15 +132,27 @@ func (d *Dispatcher) permit(ctx context.Context, who agent, att domain.AttemptID
 		if a.Outcome == domain.OutcomeNone {
 			return permit{tenant: at.tenant, epoch: epoch, ok: true}
 		}
-		if a.LogEnd > 0 {
+		switch {
+		case a.LogEnd == 0:
+		case a.Log != nil:
 			// A repeat of what the sealed log has: the acknowledgement was lost.
 			acks.of(att, epoch).Chunks = a.LogEnd
 			return permit{}
+		case d.closes(a.ConcludedAt):
+			return permit{}
+		default:
+			return permit{tenant: at.tenant, epoch: epoch, ok: true, closed: true, end: a.LogEnd}
 		}
 	}
 	d.refuseAccess(ctx, at, att, epoch, run.RefusedChunk, "a log chunk came with a lease that is not the current one")
 	acks.refuse(att, epoch, domain.Reject(domain.CodeLeaseEpochStale, "The lease is not the current one."))
 	return permit{}
+}
+
+// closes says whether a log may be about to be sealed, with or without what comes now: then
+// nothing is taken and nothing acknowledged.
+func (d *Dispatcher) closes(ended time.Time) bool {
+	return d.cfg.Follow && d.now().Sub(ended) > closingMax
 }
 
 // refuseAccess leaves evidence of a refused caller in the run's history.

@@ -584,6 +584,44 @@ func TestWorkThatLostItsCauseGetsItBack(t *testing.T) {
 	})
 }
 
+// An attempt that has ended is acknowledged only what is durable, whatever memory knows of
+// it: nothing, when its lease was dropped before the news of the end came, or the news has
+// still to come.
+func TestTheLastChunksAreStoredThoughMemoryHasNoPlaceForThem(t *testing.T) {
+	for _, forget := range []func(b *board, att domain.AttemptID){
+		func(*board, domain.AttemptID) {},
+		func(b *board, att domain.AttemptID) { delete(b.closing, att) },
+	} {
+		inYard(t, func(t *testing.T, y *yard) {
+			h := y.register("one", 1)
+			y.request(home, 1, 1, nil)
+			l := h.poll().GetLeases()[0]
+			att := domain.AttemptID(l.GetAttempt())
+			y.dispatch.mu.Lock()
+			y.dispatch.board.dropLease(att)
+			y.dispatch.mu.Unlock()
+			report := result(l, "success", "r")
+			report.Results[0].LogEnd = 1
+			h.exchange(report)
+			y.dispatch.mu.Lock()
+			if y.dispatch.board.closing[att] == nil {
+				t.Error("an attempt without a lease ended, and its last chunks have no place")
+			}
+			forget(y.dispatch.board, att)
+			y.dispatch.mu.Unlock()
+			data := []byte("last words")
+			acks := h.exchange(&runnerv1.ExchangeRequest{Chunks: []*runnerv1.Chunk{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(),
+				Sequence: 1, Stream: 1, Data: data, Checksum: domain.Checksum(data)}}}).GetAcks()
+			if len(acks) != 1 || acks[0].GetChunks() != 1 || acks[0].GetRefused() != "" {
+				t.Errorf("the last chunk: %v", acks)
+			}
+			if got := y.logs.Through(tenant, att); got != 1 {
+				t.Errorf("chunk 1 was acknowledged, durable through %d", got)
+			}
+		})
+	}
+}
+
 // Promises: [LEASE-11].
 func TestAReportThatMemoryCanNotPlaceYetIsRefusedAsAWhole(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {

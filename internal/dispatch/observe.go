@@ -48,9 +48,7 @@ func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
 			att := s.AttemptID(i, a.Number)
 			if a.Outcome != domain.OutcomeNone {
 				d.board.dropLease(att)
-				if a.Log == nil && !a.Declined && d.board.closing[att] == nil {
-					d.board.closing[att] = &closing{live.Tenant, live.Partition, a.Epoch, a.Runner, a.LogEnd, a.ConcludedAt}
-				}
+				d.board.close(live.Tenant, live.Partition, att, a)
 				continue
 			}
 			repaired = d.board.addLease(leaseOf(live, att, a), now) || repaired
@@ -165,11 +163,11 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 			d.wake(l.runner)
 		}
 	case *run.AttemptConcluded:
-		if l := d.board.leases[att]; l != nil && !row.State.(*run.State).Jobs[e.Job].Attempts[e.Attempt-1].Declined {
-			d.board.closing[att] = &closing{l.tenant, l.partition, l.epoch, l.runner, e.LogEnd, e.At}
-			d.wake(l.runner)
-		}
+		// Not by the lease: whoever read of the end in the store has dropped that already.
+		a := &row.State.(*run.State).Jobs[e.Job].Attempts[e.Attempt-1]
+		d.board.close(row.Tenant, row.Partition, att, a)
 		d.board.dropLease(att)
+		d.wake(a.Runner)
 	case *run.LogSealed:
 		delete(d.board.closing, att)
 	case *run.RunConcluded:
