@@ -83,6 +83,7 @@ type held struct {
 	epoch     uint64
 	slot      int // -1 when it uses none of ours any more
 	observed  string
+	adopted   bool // begun by an earlier process: its spool may have lost what was written last
 	abandonAt instant
 	cancelled bool    // the server's request was passed on
 	forceAt   instant // when patience with its supervisor ends; 0: not before abandonAt
@@ -178,7 +179,7 @@ func (m *machine) slotOf(token string) int {
 func (m *machine) adopt(s supervisor.State) {
 	h := &held{
 		attempt: string(s.Attempt), epoch: s.Epoch, slot: m.slotOf(string(s.Slot)), abandonAt: s.AbandonAt,
-		observed: string(domain.ObservedRunning),
+		observed: string(domain.ObservedRunning), adopted: true,
 	}
 	if h.slot >= 0 {
 		if m.slots[h.slot].taken {

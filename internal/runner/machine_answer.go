@@ -262,7 +262,7 @@ func lostResult(h *held, fault error) *runnerv1.Result {
 		FailureClass: string(domain.FailurePlatform), Message: message, Effect: string(domain.EffectNone),
 		LogEnd: h.acked,
 	}
-	if h.observed != string(domain.ObservedPreparing) {
+	if h.adopted || h.observed != string(domain.ObservedPreparing) {
 		r.Effect = string(domain.EffectUnknown)
 	}
 	if n := len(h.chunks); n > 0 {

@@ -252,6 +252,21 @@ func TestALostLeaseKillsButAResultIsStillReported(t *testing.T) {
 	}
 }
 
+// A machine that lost its power has lost what was written last: a spool whose last word is
+// "preparing" is no evidence that the step never began.
+func TestWhatAnEarlierBootLeftMayHaveActed(t *testing.T) {
+	r := newRig(t, 1)
+	r.answer(upload, &runnerv1.ExchangeResponse{})
+	r.running("att_a")
+	r.m.spooled("att_a", news{progress: []*runnerv1.Progress{{Sequence: 1, Observed: string(domain.ObservedPreparing)}}}, r.now)
+	r.m.ended("att_a", nil, r.now)
+	r.settle()
+	up := r.sent[upload].GetResults()
+	if len(up) != 1 || up[0].GetEffect() != string(domain.EffectUnknown) {
+		t.Errorf("results %v", up)
+	}
+}
+
 func TestCancellationsAreTakenOnceAndForced(t *testing.T) {
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})
