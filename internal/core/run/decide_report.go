@@ -205,7 +205,7 @@ func (d *draft) afterAttempt(j, number int) {
 	switch {
 	case d.cancelling() || !slices.Contains(k.Retry.On, class) || used >= k.Retry.Max:
 		d.concludeJob(j, number, outcome, class, reason)
-	case k.Effectful && (a.Started() || class == domain.FailureRunnerLost):
+	case k.Effectful && (a.Started() || class == domain.FailureRunnerLost || a.Effect != domain.EffectNone):
 		reason.Code = ReasonNotRetried
 		d.concludeJob(j, number, outcome, class, reason)
 	default:

@@ -124,8 +124,8 @@ func (s *State) sentence(r Reason) string {
 	case ReasonDeclined:
 		return "The runner declined the lease" + attemptSuffix(r) + messageSuffix(r)
 	case ReasonNotRetried:
-		return "It failed after a step had started, and may have changed the outside world, so it is not " +
-			"tried again without a person" + attemptSuffix(r) + messageSuffix(r)
+		return "It failed and may have changed the outside world, so it is not tried again without a person" +
+			attemptSuffix(r) + messageSuffix(r)
 	case ReasonSettled:
 		return fmt.Sprintf("No result came; %s settled it", actorText(r.Actor)) + attemptSuffix(r) + messageSuffix(r)
 	case ReasonInvalid:
