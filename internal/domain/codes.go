@@ -38,6 +38,7 @@ const (
 	CodeEvaluationMismatch  Code = "evaluation_mismatch"
 	CodeStorageFull         Code = "storage_full"
 	CodeUpgradeUnfinished   Code = "upgrade_unfinished"
+	CodeObjectDamaged       Code = "object_damaged"
 )
 
 // Codes lists every code with one sentence; docs/reference/errors.md is made from it.
@@ -83,5 +84,7 @@ func Codes() []struct {
 		{CodeStorageFull, "The server has no space left to store this durably; free space and try again."},
 		{CodeUpgradeUnfinished,
 			"Servers of two versions run together, and the older ones do not know this yet; try again after the upgrade."},
+		{CodeObjectDamaged,
+			"The object store holds something else under a name that this needs; fairlead admin verify finds it."},
 	}
 }

@@ -104,6 +104,13 @@ func (o *owner) token() domain.Token {
 // stream is quarantined, and everything else goes on.
 func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 	key := streamKey{it.env.Tenant, it.env.Stream}
+	if it.gone != nil {
+		// A command that nobody waits for any more may be one that its sender would not send
+		// again: a grant of a server that led the pool before a commit took half a minute.
+		if err := it.gone(); err != nil {
+			return []any{effAnswer{item: it, err: fmt.Errorf("submit %T to %s: not begun: %w", it.env.Command, key.id, err)}}
+		}
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			text := fmt.Sprintf("%s at version of partition position %d: %v", key.id, o.position, r)

@@ -238,7 +238,8 @@ func (e *Engine) submit(ctx context.Context, env Envelope) (Ack, error) {
 }
 
 // Send is Submit without waiting: answer is called once, on a goroutine of the engine, and
-// must not block. An error means that nothing was sent and answer is never called. A
+// must not block. A command that still waits for its turn when ctx ends is not carried out.
+// An error means that nothing was sent and answer is never called. A
 // not_owner rejection, from here or as the answer, means that nothing happened: the
 // partition has no owner now, or one that this server does not know yet.
 func (e *Engine) Send(ctx context.Context, env Envelope, answer func(Ack, error)) error {
@@ -254,7 +255,7 @@ func (e *Engine) Send(ctx context.Context, env Envelope, answer func(Ack, error)
 		if e.yielded.Load() {
 			return notOwner()
 		}
-		return d.send(ctx, inSubmit{&item{env: env, answer: answer}})
+		return d.send(ctx, inSubmit{&item{env: env, answer: answer, gone: ctx.Err}})
 	}
 	if !e.fleet() {
 		return notOwner()

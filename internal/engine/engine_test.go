@@ -210,6 +210,37 @@ func TestACommandIsAnsweredOnlyAfterItsBatchIsDurable(t *testing.T) {
 	})
 }
 
+// A store that hangs must not, when it comes back, carry out what everybody has given up.
+func TestACommandThatNobodyWaitsForAnyMoreIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		h := newHouse(t, st, nil)
+		defer h.engine.Close()
+		st.SetHooks(memory.Hooks{Before: func(c memory.Call) error {
+			if c.Op == "append" {
+				time.Sleep(20 * time.Second)
+			}
+			return nil
+		}})
+		begun := make(chan struct{})
+		go func() {
+			h.must("x", tallyCommand{do: "add", n: 1})
+			close(begun)
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		if _, err := h.engine.Submit(ctx, envelope("x", tallyCommand{do: "add", n: 10})); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the command that was given up: %v", err)
+		}
+		<-begun
+		time.Sleep(time.Minute)
+		if got := h.total("x"); got != 1 {
+			t.Errorf("the total is %d: a command was carried out that nobody waited for", got)
+		}
+	})
+}
+
 func TestWaitingCommandsShareABatch(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)

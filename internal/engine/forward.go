@@ -163,7 +163,7 @@ func (e *Engine) receive(ctx context.Context, w Wire) (Ack, *Kind, error) {
 	answered := make(chan struct{})
 	env := Envelope{Tenant: w.Tenant, Partition: w.Partition, Stream: w.Stream, Command: command, Cause: w.Cause,
 		Key: w.Key, Counter: w.Counter}
-	err = d.send(ctx, inSubmit{&item{env: env, answer: func(got Ack, err error) {
+	err = d.send(ctx, inSubmit{&item{env: env, gone: ctx.Err, answer: func(got Ack, err error) {
 		ack, failed = got, err
 		close(answered)
 	}}})

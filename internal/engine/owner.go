@@ -46,6 +46,8 @@ type item struct {
 	earlier *store.Key // what the key did before, if anything
 	fault   error      // a lookup failed
 	timer   bool       // a Wake: nobody waits for the answer
+	// gone says why whoever asked has stopped waiting; nil when somebody waits for ever.
+	gone func() error
 }
 
 // Inputs of the step function.

@@ -80,6 +80,7 @@ var statuses = map[string]status{
 	string(domain.CodeProtocolUnsupported): {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
 	string(domain.CodeHistoryLost):         {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeStreamQuarantined):   {connect.CodeDataLoss, http.StatusServiceUnavailable},
+	string(domain.CodeObjectDamaged):       {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeNotOwner):            {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	string(domain.CodeUpgradeUnfinished):   {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	string(domain.CodeTooLarge):            {connect.CodeResourceExhausted, http.StatusRequestEntityTooLarge},

@@ -47,19 +47,24 @@ func (f *flock) send(ctx context.Context, to, what string, patience time.Duratio
 	return answer, err
 }
 
+// commandPatience is how long the sender of a command waits for its answer.
+const commandPatience = 15 * time.Second
+
 // forward is engine's Forward. Nothing of the core crosses the way but as bytes.
 func (f *flock) forward(ctx context.Context, to store.Holding, wire engine.Wire) (engine.WireAck, error) {
 	text, err := json.Marshal(wire)
 	if err != nil {
 		return engine.WireAck{}, fmt.Errorf("encode command: %w: %w", engine.ErrUnsent, err)
 	}
-	answer, err := f.send(ctx, to.Owner, "command", 15*time.Second, func(s *served) (any, error) {
+	answer, err := f.send(ctx, to.Owner, "command", commandPatience, func(s *served) (any, error) {
 		s.dispatcher() // it must be up
 		var got engine.Wire
 		if err := json.Unmarshal(text, &got); err != nil {
 			return nil, err
 		}
-		ack, err := s.server.engine.Receive(s.ctx(), got)
+		waits, cancel := host.Within(s.ctx(), s.at, commandPatience)
+		defer cancel()
+		ack, err := s.server.engine.Receive(waits, got)
 		if err != nil {
 			return nil, err
 		}

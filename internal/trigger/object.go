@@ -31,14 +31,23 @@ func (o *objects) add(data []byte) domain.Digest {
 	return digest
 }
 
-// store returns when every object is durable. One that is there already is the same.
+// store returns when every object is durable. One that is there already is the same, unless
+// storage has cut it: a run must not be accepted that can never read what it rests on.
 func (o *objects) store(ctx context.Context) error {
 	all := slices.Sorted(maps.Keys(o.bytes))
 	return host.Each(ctx, o.host, len(all), len(all), func(ctx context.Context, i int) error {
 		digest, data := all[i], o.bytes[all[i]]
-		err := o.blobs.Put(ctx, blob.ObjectKey(o.tenant, digest), bytes.NewReader(data), int64(len(data)))
+		key, length := blob.ObjectKey(o.tenant, digest), int64(len(data))
+		err := o.blobs.Put(ctx, key, bytes.NewReader(data), length)
+		if errors.Is(err, blob.ErrExists) {
+			var has int64
+			if has, err = o.blobs.Size(ctx, key); err == nil && has != length {
+				return domain.Reject(domain.CodeObjectDamaged, fmt.Sprintf("The object %s of the run has %d bytes in "+
+					"the object store instead of %d: remove it there and try again.", key, has, length))
+			}
+		}
 		switch {
-		case err == nil || errors.Is(err, blob.ErrExists):
+		case err == nil:
 			return nil
 		case errors.Is(err, blob.ErrFull):
 			return domain.Reject(domain.CodeStorageFull, "The server has no space left for the run's inputs.")

@@ -218,7 +218,8 @@ func (t *Triggers) settle(ctx context.Context, row store.RepositoryRow, p Push, 
 	case !rejected || errors.Is(err, domain.ErrRetry):
 		return Pushed{}, err
 	case rejection.Code == domain.CodeNotOwner || rejection.Code == domain.CodeStorageFull ||
-		rejection.Code == domain.CodeStreamQuarantined || rejection.Code == domain.CodeUpgradeUnfinished:
+		rejection.Code == domain.CodeStreamQuarantined || rejection.Code == domain.CodeUpgradeUnfinished ||
+		rejection.Code == domain.CodeObjectDamaged:
 		return Pushed{}, err // somebody mends this, and then the same try succeeds
 	}
 	c := &cause{triggers: t, row: row, push: &p, ref: p.Ref, commit: scm.Commit{ID: p.After},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/scm"
@@ -144,6 +145,31 @@ func TestChoosing(t *testing.T) {
 	for _, bad := range []string{"--upload-pack=x", "a..b", "refs/fairlead/pins/x", "a b", "main^"} {
 		w.refused(Request{Repository: "app", Ref: bad}, domain.CodeInvalidArgument)
 	}
+}
+
+// What a run rests on may be there already, from a run before. A disk that has cut it must
+// not make the next run one that is accepted and can never be read.
+func TestARunIsRefusedWhoseObjectsWereCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	repo := scmtest.NewRepo(t)
+	repo.Write(".fairlead/workflows/a.yml", onPush).Commit("one")
+	w.add("app", repo)
+	first := w.mustRun(Request{Repository: "app"})
+	key := blob.ObjectKey(tenant, w.state(first.Run).Request.Plan)
+	if err := w.blobs.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.blobs.Put(t.Context(), key, strings.NewReader("cut"), 3); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.refused(Request{Repository: "app"}, domain.CodeObjectDamaged); !strings.Contains(r.Rejection.Message, key) {
+		t.Errorf("the refusal does not say which object: %s", r.Rejection.Message)
+	}
+	if err := w.blobs.Delete(t.Context(), key); err != nil { // as the message says
+		t.Fatal(err)
+	}
+	w.mustRun(Request{Repository: "app"})
 }
 
 func TestInputs(t *testing.T) {

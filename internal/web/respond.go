@@ -203,7 +203,8 @@ func statusOfCode(code domain.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case domain.CodeStorageFull:
 		return http.StatusInsufficientStorage
-	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeHistoryLost, domain.CodeStreamQuarantined:
+	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeHistoryLost, domain.CodeStreamQuarantined,
+		domain.CodeObjectDamaged:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusConflict
