@@ -2,7 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
@@ -237,6 +239,16 @@ func (a *attempt) halt() {
 	if a.acting {
 		a.acting = false
 		a.machine.world.book.acts(a, false)
+	}
+}
+
+// pauseActing notes that jobs on a machine that stands still do nothing to the world, and that
+// those whose time has not come go on when it wakes: the others are killed before.
+func (m *machine) pauseActing(pause bool) {
+	for _, id := range slices.Sorted(maps.Keys(m.attempts)) {
+		if a := m.attempts[id]; a.acting && a.alive && (pause || m.now() < a.killAt()) {
+			m.world.book.acts(a, !pause)
+		}
 	}
 }
 

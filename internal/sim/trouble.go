@@ -140,8 +140,10 @@ func (w *world) stopMachine() {
 	w.line(m.name, "!"+string(runnerStops), "for %s", d)
 	agent.freeze()
 	jobs.freeze()
+	m.pauseActing(true)
 	w.sched.after(d, nil, func() {
 		w.line(m.name, "wakes", "")
+		m.pauseActing(false)
 		jobs.thaw()
 		agent.thaw()
 	})
