@@ -25,8 +25,11 @@ func (w *world) lie() {
 	// Of an attempt that a runner may still hold, its own word is the truth, whatever it says.
 	live := own && (att.open || m.attempts[id] != nil)
 	lied := !live || epoch != att.epoch // under another epoch not even the holder is believed
-	what := ""
-	switch kind := r.IntN(5); {
+	what, kind := "", r.IntN(5)
+	if own && !live && r.IntN(2) == 0 {
+		kind, epoch, lied = 0, att.epoch, true // who has told how it ended tells it otherwise
+	}
+	switch {
 	case kind == 0 && lied:
 		what = "result"
 		res := &runnerv1.Result{Attempt: id, Epoch: epoch, Outcome: pick(r, "success", "failure", "cancelled"),
