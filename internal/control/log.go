@@ -60,7 +60,10 @@ func (l *Logs) open(ctx context.Context, attempt string) (*logs.Log, *Remote, er
 		l.Read(ctx, caller, att)
 	}
 	var ref *logs.Ref
-	if a.Log != nil && a.Log.Object != "" {
+	switch {
+	case a.Declined: // it never began
+		ref = &logs.Ref{}
+	case a.Log != nil:
 		ref = &logs.Ref{Object: a.Log.Object, Offset: a.Log.Offset, Length: a.Log.Length, Digest: a.Log.Digest,
 			Bytes: a.Log.Bytes, Lines: a.Log.Lines, Truncated: a.Log.Truncated, Gaps: a.Log.Gaps}
 	}

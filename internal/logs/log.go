@@ -23,7 +23,8 @@ type Log struct {
 	ref     *Ref
 }
 
-// Log gives the log of an attempt. ref, when the caller knows it, saves a look at storage.
+// Log gives the log of an attempt. ref, when the caller knows it, saves a look at storage;
+// one without an object is that of an attempt which logged nothing and never will.
 // It finds no fault with an attempt that does not exist: whether one does, and who may read
 // it, is known elsewhere.
 func (g *Gateway) Log(tenant domain.TenantID, attempt domain.AttemptID, ref *Ref) (*Log, error) {
@@ -53,7 +54,10 @@ func (v *view) next(i int) cursor {
 
 func (l *Log) view(ctx context.Context) (*view, error) {
 	g := l.gateway
-	if l.ref != nil {
+	switch {
+	case l.ref != nil && l.ref.Object == "":
+		return &view{totals: func() Totals { return Totals{Sealed: true} }, sealed: true}, nil
+	case l.ref != nil:
 		return l.sealedView(ctx, *l.ref)
 	}
 	for {

@@ -317,6 +317,26 @@ func TestAnEmptyLogCanBeSealed(t *testing.T) {
 	}
 }
 
+// An attempt that never began has no object, and whoever follows its log must not wait.
+func TestALogOfNothingHasItsEnd(t *testing.T) {
+	g := open(t, memory.New())
+	l, err := g.Log(tenant, attempt(1), &Ref{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals, err := l.Wait(t.Context(), Totals{})
+	if err != nil || !totals.Sealed || totals.Bytes != 0 {
+		t.Errorf("totals = %+v, %v", totals, err)
+	}
+	var text strings.Builder
+	if n, err := l.Raw(t.Context(), &text, 0, -1); err != nil || n != 0 {
+		t.Errorf("%d bytes, %v: %q", n, err, text.String())
+	}
+	if lines, err := l.Lines(t.Context(), 1, 10); err != nil || len(lines) != 0 {
+		t.Errorf("lines %v, %v", lines, err)
+	}
+}
+
 // Promises: [LOG-2].
 func TestTheFirstChunkWinsAndTheOtherIsKept(t *testing.T) {
 	store := memory.New()

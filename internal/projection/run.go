@@ -179,7 +179,7 @@ func attempt(s *run.State, index int, a *run.Attempt) *fairleadv1.Attempt {
 		out.Log = &fairleadv1.LogInfo{Sealed: true, Bytes: a.Log.Bytes, Lines: a.Log.Lines,
 			Truncated: a.Log.Truncated, Gaps: int32(a.Log.Gaps)}
 	} else {
-		out.Log = &fairleadv1.LogInfo{}
+		out.Log = &fairleadv1.LogInfo{Sealed: a.Declined} // such a one never began
 	}
 	return out
 }
