@@ -33,6 +33,8 @@ const (
 	// joinWithin is how long a starting server bears with a database that does not answer in
 	// time.
 	joinWithin = time.Minute
+	// greetWithin bounds the wait for one member's answer to a greeting.
+	greetWithin = 2 * time.Second
 	// nameFile keeps the name that was made for this server.
 	nameFile = "member-name"
 )
@@ -315,35 +317,66 @@ func (e seeing) See(ctx context.Context, picture store.Picture) {
 	e.Engine.See(ctx, picture)
 }
 
-// join makes this server a member. From then on it gets partitions.
+// join makes this server a member. From then on it gets partitions, so whether the others
+// know it is found out before; and once more behind it, for of two servers that joined at
+// the same moment one sees the other only then.
 func (s *server) join(ctx context.Context) error {
 	for deadline := time.Now().Add(joinWithin); ; {
-		err := s.fleet.driver.Start(ctx)
+		err := s.shakeHands(ctx)
+		if err == nil {
+			err = s.fleet.driver.Start(ctx)
+		}
 		switch {
 		case err == nil:
-			return s.shakeHands(ctx)
+			return s.greetAgain(ctx)
 		case errors.Is(err, store.ErrNameTaken):
 			return cli.Misuse(fmt.Errorf("%w: another server of the fleet is called %s; give --name", err, s.name))
+		case errors.Is(err, peer.ErrStranger):
+			return cli.Misuse(err)
 		case errors.Is(err, store.ErrTooOld), ctx.Err() != nil, time.Now().After(deadline):
 			return err
 		}
 		s.log.Warn("this server could not join the fleet yet", "error", err)
+		select {
+		case <-time.After(s.o.MemberTTL / 4):
+		case <-ctx.Done():
+		}
 	}
 }
 
-// shakeHands makes sure that peers know this server. Two folders in place of one shared one
-// would look like a fleet and lose logs.
+// greetAgain is the look behind joining. Only a stranger ends the server by then.
+func (s *server) greetAgain(ctx context.Context) error {
+	err := s.shakeHands(ctx)
+	if errors.Is(err, peer.ErrStranger) {
+		return cli.Misuse(err)
+	}
+	if err != nil {
+		s.log.Warn("members could not be greeted", "error", err)
+	}
+	return nil
+}
+
+// shakeHands makes sure that the members that live know this server. Two folders in place of
+// one shared one would look like a fleet and lose logs.
 func (s *server) shakeHands(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	for _, name := range s.fleet.peers.Names() {
-		_, err := s.fleet.peers.Status(ctx, name)
+	picture, err := s.store.Picture(ctx)
+	if err != nil {
+		return fmt.Errorf("look for members to greet: %w", err)
+	}
+	for i := range picture.Members {
+		m := &picture.Members[i]
+		if m.Name == s.name || !m.Live || m.Address == "" {
+			continue
+		}
+		greet, cancel := context.WithTimeout(ctx, greetWithin)
+		err := s.fleet.peers.Greet(greet, m)
+		cancel()
 		switch {
 		case errors.Is(err, peer.ErrStranger):
-			return cli.Misuse(fmt.Errorf("the server %s does not know this one: do both have the same folder as --shared? "+
-				"Their secrets differ", name))
+			return fmt.Errorf("the server %s does not know this one: do both have the same folder as --shared? "+
+				"Their secrets differ: %w", m.Name, err)
 		case err != nil:
-			s.log.Warn("a member of the fleet can't be reached", "member", name, "error", err)
+			s.log.Warn("a member of the fleet can't be reached", "member", m.Name, "error", err)
 		}
 	}
 	return nil

@@ -80,6 +80,17 @@ func (p *Peers) Status(ctx context.Context, name string) ([]engine.PartitionStat
 	if address == "" {
 		return nil, fmt.Errorf("ask member %s: it is not there", name)
 	}
+	return p.ask(ctx, name, address)
+}
+
+// Greet finds out whether a member knows this server, also when no picture showed it yet. An
+// error that wraps ErrStranger says that it does not; behind any other nobody knows.
+func (p *Peers) Greet(ctx context.Context, m *store.Member) error {
+	_, err := p.ask(ctx, m.Name, strings.TrimSuffix(m.Address, "/"))
+	return err
+}
+
+func (p *Peers) ask(ctx context.Context, name, address string) ([]engine.PartitionStatus, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+pathStatus, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask member %s: %w", name, err)

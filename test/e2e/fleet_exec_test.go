@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -324,6 +325,30 @@ func (v *voyage) arrive(at string) {
 		}
 		if len(lines) < 10 {
 			c.t.Errorf("the log of %s has %d lines", p, len(lines))
+		}
+	}
+}
+
+// A server with a folder of its own in place of the shared one would keep logs where nobody
+// finds them: it is turned away before it takes anything.
+// Promises: [FLEET-16].
+func TestAServerWithAnotherFolderTakesNothing(t *testing.T) {
+	t.Parallel()
+	c := newConvoy(t, "ada")
+	before := c.fleet("ada", "one server has all partitions", spread("ada"))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, "fairlead"), "server", "--store", c.store,
+		"--shared", filepath.Join(c.folder, "elsewhere"), "--data", filepath.Join(c.folder, "eve"), "--name", "eve",
+		"--listen", "127.0.0.1:0", "--member-ttl", fleetTTL.String())
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.folder}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !bytes.Contains(out, []byte("the same folder as --shared")) {
+		t.Fatalf("a server with another folder: %v\n%s", err, out)
+	}
+	after := c.fleet("ada", "one server has all partitions", spread("ada"))
+	for i, p := range after.GetPartitions() {
+		if was := before.GetPartitions()[i]; p.GetEpoch() != was.GetEpoch() {
+			t.Errorf("%s changed hands: epoch %d, then %d", p.GetPartition(), was.GetEpoch(), p.GetEpoch())
 		}
 	}
 }

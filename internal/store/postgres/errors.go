@@ -17,6 +17,7 @@ const (
 	stateDiskFull        = "53100"
 	stateDataCorrupted   = "XX001"
 	stateIndexCorrupted  = "XX002"
+	stateNoPrivilege     = "42501"
 )
 
 // asReadError is asStoreError for reads, which can also find the disk's damage. An append
@@ -30,9 +31,17 @@ func asReadError(err error) error {
 }
 
 // Classes of SQLSTATE in which nothing was written and trying again can help:
-// connection, transaction rollback (deadlock, serialization), resources, state of an
-// object (lock timeout), intervention (shutdown, statement timeout).
-var retryClasses = map[string]bool{"08": true, "40": true, "53": true, "55": true, "57": true}
+// connection, a login that is refused (a password or a rule on its way to being changed),
+// transaction rollback (deadlock, serialization), resources, state of an object (lock
+// timeout), intervention (shutdown, statement timeout).
+var retryClasses = map[string]bool{"08": true, "28": true, "40": true, "53": true, "55": true, "57": true}
+
+// transient reports whether an error of the server is about the moment, not the statement.
+// A right that is missing is one too: somebody took it and can give it back, and meanwhile
+// nobody who asks did anything wrong.
+func transient(code string) bool {
+	return code == stateNoPrivilege || len(code) == 5 && retryClasses[code[:2]]
+}
 
 // asStoreError gives an error before COMMIT its meaning for the port: in every case
 // nothing was written.
@@ -50,7 +59,7 @@ func asStoreError(err error) error {
 			return fmt.Errorf("%w: %w", store.ErrConflict, err)
 		case failure.Code == stateDiskFull:
 			return fmt.Errorf("%w: %w", store.ErrFull, err)
-		case len(failure.Code) == 5 && retryClasses[failure.Code[:2]]:
+		case transient(failure.Code):
 			return fmt.Errorf("%w: %w", domain.ErrRetry, err)
 		}
 		return err

@@ -298,6 +298,8 @@ func TestErrorsOfTheServerHaveTheirMeaning(t *testing.T) {
 		{&pgconn.PgError{Code: "40001", Severity: "ERROR"}, domain.ErrRetry, domain.ErrRetry},
 		{&pgconn.PgError{Code: "40P01", Severity: "ERROR"}, domain.ErrRetry, domain.ErrRetry},
 		{&pgconn.PgError{Code: "55P03", Severity: "ERROR"}, domain.ErrRetry, domain.ErrRetry},
+		{&pgconn.PgError{Code: "42501", Severity: "ERROR"}, domain.ErrRetry, domain.ErrRetry},
+		{&pgconn.PgError{Code: "28000", Severity: "FATAL"}, domain.ErrRetry, store.ErrUnknown},
 		{&pgconn.PgError{Code: "57P01", Severity: "FATAL"}, domain.ErrRetry, store.ErrUnknown},
 		{context.DeadlineExceeded, context.DeadlineExceeded, store.ErrUnknown},
 		{lost, lost, store.ErrUnknown},
