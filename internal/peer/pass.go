@@ -82,6 +82,7 @@ func meant(err error) error {
 	if !errors.As(err, &rpc) {
 		return fmt.Errorf("ask another server: %w (%w)", err, domain.ErrRetry)
 	}
+	err = foreign{err}
 	for _, detail := range rpc.Details() {
 		message, problem := connectproto.UnmarshalErrorDetail(detail)
 		if answer, ok := message.(*fairleadv1.ErrorInfo); problem == nil && ok {
@@ -90,6 +91,17 @@ func meant(err error) error {
 	}
 	return fmt.Errorf("ask another server: %w (%w)", err, domain.ErrRetry)
 }
+
+// foreign hides the code that a transport gave an error on the way to another member: this
+// server's own caller must not take it for its answer. A runner that reads "unimplemented"
+// gives up for good, and a member that can't be spoken with is no reason for that.
+type foreign struct{ err error }
+
+// Error implements error.
+func (f foreign) Error() string { return f.err.Error() }
+
+// Is finds causes such as an end of the context.
+func (f foreign) Is(target error) bool { return errors.Is(f.err, target) }
 
 // rejected is the refusal of an answer. Codes of the transport are no refusals: something
 // broke there, and the log there has it.

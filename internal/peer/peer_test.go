@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect/v2"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -234,5 +238,21 @@ func TestARequestIsPassedOnForItsCaller(t *testing.T) {
 	_ = res.Body.Close()
 	if err != nil || string(body) != "GET /api/v1/runs?limit=1 for admin root" {
 		t.Errorf("%q, %v", body, err)
+	}
+}
+
+// What stands between two servers, or in the place of one, is not the answer to their caller.
+func TestATransportsRefusalIsWorthAnotherTry(t *testing.T) {
+	p := newPeers(t, "another", newOffice(t, nil))
+	runners := runnerv1connect.NewRunnerServiceClient(p.Client(p.Holder(home)))
+	_, err := runners.Exchange(t.Context(), &runnerv1.ExchangeRequest{})
+	var rpc *connect.Error
+	if !errors.Is(err, domain.ErrRetry) || errors.As(err, &rpc) {
+		t.Errorf("a runner is told %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err = runners.Exchange(ctx, &runnerv1.ExchangeRequest{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that went away: %v", err)
 	}
 }
