@@ -148,6 +148,11 @@ func TestAReportIsWholeInBothForms(t *testing.T) {
 	if err != nil || back.Figures[0].Spread.P50 != r.Figures[0].Spread.P50 || back.Figures[1].Value != 123.4 {
 		t.Errorf("%+v, %v", back, err)
 	}
+	r.Server.Usage, r.Settings = Usage{}, map[string]any{"kills": 1}
+	out.Reset()
+	if err := r.Write(&out); err != nil || strings.Contains(out.String(), " took") {
+		t.Errorf("what was not measured is told (%v):\n%s", err, out.String())
+	}
 }
 
 func compiled(t *testing.T, text string) *plan.Plan {

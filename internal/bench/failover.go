@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ type FailoverOptions struct {
 	Servers   int           // of the fleet
 	Kills     int           // of one server at a time, round about
 	Runners   int           // together with slots for a long job in each partition and a few more
-	MemberTTL time.Duration // how long a server that says nothing is a member; 0: the server's default
+	MemberTTL time.Duration // how long a server that says nothing is a member; 0: memberTTL
 }
 
 // Limits of the measurement.
@@ -35,6 +36,9 @@ const (
 	slotsSpare         = 8    // beyond those of the long jobs: half as many as there are short jobs
 	failoverAim        = 3000 // ms from a kill to the first job that the new owner gives out
 )
+
+// memberTTL is what a server takes by itself; a report says what was measured.
+const memberTTL = 2 * time.Second
 
 // restBetween is between one kill and the next, with the fleet whole.
 const restBetween = 2 * time.Second
@@ -62,6 +66,7 @@ type failover struct {
 // partition has given a job to a runner. Jobs that run must go on, every job must be done
 // once, and what a job prints must be followed and kept in whole.
 func Failover(ctx context.Context, o Options, of FailoverOptions) (*Report, error) {
+	of.MemberTTL = cmp.Or(of.MemberTTL, memberTTL)
 	settings := map[string]any{"servers": of.Servers, "kills": of.Kills, "member-ttl": of.MemberTTL.String(),
 		"partitions": failoverPartitions, "runners": of.Runners}
 	return measureFleet(ctx, "failover", o, of, settings, func(ctx context.Context, s *fleetStage) error {

@@ -87,8 +87,10 @@ func (r *Report) Write(w io.Writer) error {
 	if r.Server.Isolation != "" {
 		row("", "isolation "+r.Server.Isolation)
 	}
-	row("server took", took(r.Server.Usage))
-	row("generator took", took(r.Generator))
+	if r.Server.Usage != (Usage{}) { // of a fleet, whose servers are killed, it is not taken
+		row("server took", took(r.Server.Usage))
+		row("generator took", took(r.Generator))
+	}
 	_ = table.Flush()
 	fmt.Fprintf(&out, "\n%s", r.figures())
 	for _, note := range r.Notes {

@@ -65,7 +65,7 @@ func newBatch() *batch {
 // in flight; while it commits, the next one collects.
 func (o *owner) flush(now time.Time) []any {
 	cursors := (o.lagging || o.leaving != nil) && len(o.moved) > 0
-	if o.leaving != nil && !o.left && o.stopped == nil && o.flying == nil && !cursors {
+	if o.leaving != nil && !o.left && o.flying == nil && (o.stopped != nil || !cursors) {
 		o.left = true
 		return []any{effLeft{}}
 	}

@@ -118,6 +118,11 @@ func (e *Engine) compare(ctx context.Context, token domain.Token, held store.Pos
 			return nil, nil
 		}
 	}
+	// An owner remembers what it wrote, also when the store no longer holds it: what people
+	// are told is what is stored.
+	if held, err = e.position(ctx, token.Partition); err != nil {
+		return nil, fmt.Errorf("check token of %s: %w", token.Partition, err)
+	}
 	return historyLost(holderOf(ctx), token, held), nil
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -40,12 +41,18 @@ func (e *Engine) self() string {
 	return "Server " + e.cfg.Owner
 }
 
+// historyLost is the refusal; held is the end of what is stored now, which is beyond the
+// token where other history was written in the place of what is lost.
 func historyLost(who string, token domain.Token, held store.Position) *domain.Rejection {
+	holds := fmt.Sprintf("this server holds %d", held)
+	if token.Position <= uint64(held) {
+		holds = "this server holds other history there, up to " + strconv.FormatUint(uint64(held), 10)
+	}
 	return domain.Reject(domain.CodeHistoryLost, fmt.Sprintf(
-		"%s holds an acknowledgement of position %d of partition %s, and this server holds %d: "+
+		"%s holds an acknowledgement of position %d of partition %s, and %s: "+
 			"acknowledged history is missing. The partition is stopped. To go on without it: "+
 			"fairlead admin accept-loss %s --position %d",
-		who, token.Position, token.Partition, held, token.Partition, token.Position))
+		who, token.Position, token.Partition, holds, token.Partition, token.Position))
 }
 
 // vouchedBy reports whether a token that was compared with the store answers for another

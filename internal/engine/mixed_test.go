@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -220,6 +222,43 @@ func TestAStoreThatWentBackStopsThePartition(t *testing.T) {
 			t.Fatalf("the lost token after that: %v", err)
 		}
 		s.wants("b", "followed", map[string]int{"x": 2})
+	})
+}
+
+// An owner that outlives the loss of what it wrote says what is stored and not what it
+// remembers, and a partition that stands still can be moved: a drain does not wait for it,
+// and accepting the loss does not wait for a move.
+// Promises: [HIST-6].
+func TestAStoppedPartitionIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreet(t, "a", "b")
+		defer s.close()
+		s.give("a", home)
+		s.must("a", "x", tallyCommand{do: "add", n: 1})
+		old := s.store.Clone()
+		lost := s.must("a", "x", tallyCommand{do: "add", n: 1}).Token
+		s.look()
+		s.store.Become(old)
+		err := s.engines["a"].Present(t.Context(), lost)
+		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeHistoryLost ||
+			!strings.Contains(r.Message, fmt.Sprintf("and this server holds %d: ", lost.Position-1)) {
+			t.Fatalf("present at the owner: %v", err)
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.engines["a"].Release(ctx, home); err != nil || ctx.Err() != nil {
+			t.Fatalf("release: %v, %v", err, ctx.Err())
+		}
+		if h, _ := s.look().Holding(home); h.Owner != "" {
+			t.Fatalf("after the release: %+v", h)
+		}
+		s.give("b", home)
+		synctest.Wait()
+		_, err = s.submit("b", "x", tallyCommand{do: "add", n: 1})
+		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeHistoryLost {
+			t.Fatalf("the next owner: %v", err)
+		}
 	})
 }
 

@@ -487,9 +487,10 @@ func (o *owner) stop(reason *domain.Rejection) (effects []any) {
 	return append(o.turnAway(reason), effLost{})
 }
 
-// leave refuses further commands and waits for the batch in flight.
+// leave refuses further commands and waits for the batch in flight. A partition that was
+// stopped is left like any other: it has answered everybody already.
 func (o *owner) leave(reason *domain.Rejection) (effects []any) {
-	if o.refusing() != nil {
+	if o.leaving != nil {
 		return nil
 	}
 	o.leaving = reason
