@@ -24,6 +24,7 @@ type attempt struct {
 	abandonAt supervisor.Instant
 	alive     bool // the supervisor is
 	acting    bool // a step runs
+	hangs     bool // its supervisor does nothing any more
 	started   bool // a step began
 	step      int
 	steps     []*runnerv1.Step
@@ -171,6 +172,7 @@ func (a *attempt) runStep() {
 		m.news()
 		return
 	}
+	a.hangs = m.world.chance(supervisorHang)
 	s := a.steps[a.step]
 	s.StartedUs = m.wall().UnixMicro()
 	a.acting, a.started = true, true
@@ -187,7 +189,7 @@ func (a *attempt) runStep() {
 	}
 	step := a.step
 	a.later(whole+1, func() {
-		if a.step == step && a.ending == "" {
+		if a.step == step && a.ending == "" && !a.hangs {
 			a.endStep()
 		}
 	})
@@ -220,7 +222,7 @@ func (a *attempt) cancel(reason string, grace time.Duration) {
 
 // stop lets the job tidy up, at most for the grace period.
 func (a *attempt) stop(reason string, grace time.Duration) {
-	if a.ending != "" || a.concluded {
+	if a.ending != "" || a.concluded || a.hangs {
 		return
 	}
 	a.ending = reason

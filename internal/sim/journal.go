@@ -179,3 +179,12 @@ func (t *Tally) Print(out io.Writer, took time.Duration) {
 		_, _ = fmt.Fprintf(out, "  %-18s %d\n", f, t.Faults[f])
 	}
 }
+
+// Damage sums up the faults: how many happened, of how many kinds.
+func (t *Tally) Damage() string {
+	sum := 0
+	for _, n := range t.Faults {
+		sum += n
+	}
+	return fmt.Sprintf("%d faults of %d kinds", sum, len(t.Faults))
+}

@@ -44,11 +44,18 @@ const (
 	runnerStops    fault = "runner-stops"      // the machine is frozen, and wakes up later
 	runnerVanishes fault = "runner-vanishes"   // and never comes back
 	supervisorDies fault = "supervisor-dies"   // without a result
+	supervisorHang fault = "supervisor-hangs"  // the job goes on, whatever it is told
 	spawnFails     fault = "spawn-fails"       // a supervisor can't be started
 	sourceAway     fault = "source-away"       // the source system does not answer
 	hookLost       fault = "hook-lost"         // nobody tells of a push
 	liarSpeaks     fault = "liar-speaks"       // a runner says what is not so
 )
+
+// laterFaults draw from streams of their own, so that the worlds of older seeds keep their
+// draws.
+func laterFaults() map[fault]odds {
+	return map[fault]odds{supervisorHang: {0.01, 0.25}}
+}
 
 // odds are the range from which a fault's probability is drawn, for each occasion to have
 // it. What has no occasion of its own happens per minute.
@@ -130,6 +137,13 @@ func draw(seed uint64, trim Trim) swarm {
 		on, p := r.Float64() < 0.5, spread(r, f.odds.low, f.odds.high)
 		if on && !calm && !trim.off(f.fault) {
 			s.odds[f.fault] = p
+		}
+	}
+	for f, o := range laterFaults() {
+		own := stream(seed, "swarm/"+string(f))
+		on, p := own.Float64() < 0.5, spread(own, o.low, o.high)
+		if on && !calm && !trim.off(f) {
+			s.odds[f] = p
 		}
 	}
 	s.servers, s.partitions = pick(r, 3, 3, 4, 5), pick(r, 3, 3, 4)

@@ -150,12 +150,12 @@ func many(o options, trim sim.Trim, out io.Writer) error {
 			return err
 		}
 	}
-	took := time.Since(begun)
-	tally.Print(out, took)
-	if journal != nil {
-		all := journal.Past
-		all.Join(&tally)
-		_, _ = fmt.Fprintf(out, "journal: %d clean worlds since the sources changed\n", all.Worlds)
+	tally.Print(out, time.Since(begun))
+	if journal != nil { // what is met in the end is met by all worlds of these sources
+		now := tally.Worlds
+		tally.Join(&journal.Past)
+		_, _ = fmt.Fprintf(out, "journal: %d clean worlds since the sources changed, %d of them now; %d events; %s\n",
+			tally.Worlds, now, tally.Events, tally.Damage())
 	}
 	if err := coverage(o, &tally, out); err != nil {
 		return err
