@@ -2,7 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,11 +25,7 @@ func TestReferenceOfTheCommandLine(t *testing.T) {
 	root := Root(Program{Version: "VERSION"})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	up, _, err := root.Find([]string{"up"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	page.WriteString(strings.Replace(string(intro), "VARIABLES\n", variables(up), 1))
+	page.WriteString(strings.Replace(string(intro), "VARIABLES\n", variables(t, root, "up", "server"), 1))
 	page.WriteString("## Commands\n\n")
 	section(&page, root)
 	golden(t, referencePage, page.String())
@@ -59,14 +57,22 @@ func section(page *strings.Builder, command *cobra.Command) {
 	}
 }
 
-func variables(up *cobra.Command) string {
+// variables are those of the commands, in the order of the alphabet.
+func variables(t *testing.T, root *cobra.Command, names ...string) string {
+	flags := map[string]bool{}
+	for _, name := range names {
+		command, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		command.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) { flags[flag.Name] = true })
+	}
+	delete(flags, "help")
 	var out strings.Builder
 	out.WriteString("| variable | stands for |\n| --- | --- |\n| `FAIRLEAD_DATA` | `--data` |\n")
-	up.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
-		if flag.Name != "help" {
-			fmt.Fprintf(&out, "| `%s` | `--%s` |\n", variable(flag.Name), flag.Name)
-		}
-	})
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		fmt.Fprintf(&out, "| `%s` | `--%s` |\n", variable(name), name)
+	}
 	return out.String()
 }
 
