@@ -230,7 +230,8 @@ func TestACommandThatNobodyWaitsForAnyMoreIsNotBegun(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
-		if _, err := h.engine.Submit(ctx, envelope("x", tallyCommand{do: "add", n: 10})); !errors.Is(err, context.DeadlineExceeded) {
+		_, err := h.engine.Submit(ctx, envelope("x", tallyCommand{do: "add", n: 10}))
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the command that was given up: %v", err)
 		}
 		<-begun

@@ -258,7 +258,8 @@ func TestWhatAnEarlierBootLeftMayHaveActed(t *testing.T) {
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})
 	r.running("att_a")
-	r.m.spooled("att_a", news{progress: []*runnerv1.Progress{{Sequence: 1, Observed: string(domain.ObservedPreparing)}}}, r.now)
+	said := &runnerv1.Progress{Sequence: 1, Observed: string(domain.ObservedPreparing)}
+	r.m.spooled("att_a", news{progress: []*runnerv1.Progress{said}}, r.now)
 	r.m.ended("att_a", nil, r.now)
 	r.settle()
 	up := r.sent[upload].GetResults()
