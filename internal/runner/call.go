@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -82,18 +83,30 @@ func (c *caller) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*
 	defer cancel()
 	turn := c.servers.turn()
 	resp, err := c.clients[c.servers.index(turn)].Exchange(ctx, req)
-	if err != nil && (away(err) || connect.CodeOf(err) == connect.CodeCanceled) { // one that stops ends its polls
+	// One that stops ends its polls; what answers without a word is no server.
+	if err != nil && (away(err) || !said(err) || connect.CodeOf(err) == connect.CodeCanceled) {
 		c.servers.leave(turn)
 	}
 	return resp, err
 }
 
-// final reports whether an error will be the same next time.
+// final reports whether an error will be the same next time. That is a server's word, and
+// servers say more than a code: the bare 401, 403 or 404 of something on the way, such as a
+// balancer without a server behind it, is no reason to give jobs up.
 func final(err error) bool {
+	if !said(err) {
+		return false
+	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeUnimplemented:
 		return true
 	default:
 		return false
 	}
+}
+
+// said reports whether an error is the answer of a server.
+func said(err error) bool {
+	var rpc *connect.Error
+	return errors.As(err, &rpc) && len(rpc.Details()) > 0
 }

@@ -20,9 +20,11 @@ import (
 
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connecthttp"
+	"connectrpc.com/connect/v2/connectproto"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
@@ -200,6 +202,15 @@ func (p *peer) await(what string, holds func() bool) {
 	}
 }
 
+// worded makes an error as servers give it.
+func worded(code connect.Code, word string) error {
+	detail, err := connectproto.NewErrorDetail(&fairleadv1.ErrorInfo{Code: word, Message: word})
+	if err != nil {
+		return err
+	}
+	return connect.NewError(code, word).WithDetail(detail)
+}
+
 func (p *peer) Register(_ context.Context, req *runnerv1.RegisterRequest) (*runnerv1.RegisterResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +228,7 @@ func (p *peer) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*ru
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if req.GetSession() != "ses_test" || domain.DigestOf([]byte(req.GetResume())).Hex() != p.digest {
-		return nil, connect.NewError(connect.CodeUnauthenticated, "unauthenticated")
+		return nil, worded(connect.CodeUnauthenticated, "unauthenticated")
 	}
 	p.exchanges++
 	p.hear(req)
