@@ -16,10 +16,8 @@ func (d *draft) grantLease(c GrantLease) (Decision, *domain.Rejection) {
 	if c.Slot == "" || c.Runner == "" || c.Pool == "" {
 		return Decision{}, invalidArgument("slot", "A lease names a pool, a runner and a slot.")
 	}
-	for i := range job.Attempts {
-		if a := &job.Attempts[i]; a.Slot == c.Slot {
-			return Decision{Reply: d.leaseReply(j, a, true)}, nil
-		}
+	if a := job.lastIn(c.Slot); a != nil && !a.unheard() {
+		return Decision{Reply: d.leaseReply(j, a, true)}, nil
 	}
 	if r := d.refusesLease(j, c); r != nil {
 		return Decision{}, r
@@ -34,6 +32,20 @@ func (d *draft) grantLease(c GrantLease) (Decision, *domain.Rejection) {
 	})
 	return Decision{Reply: d.leaseReply(j, d.job(j).Current(), false)}, nil
 }
+
+// lastIn is the newest attempt that got the slot, nil when none did.
+func (j *Job) lastIn(slot domain.SlotToken) *Attempt {
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		if j.Attempts[i].Slot == slot {
+			return &j.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// unheard says that the attempt was given up without a word of its runner: the lease may
+// never have arrived, and then the slot is open still, and stays so until a lease comes.
+func (a *Attempt) unheard() bool { return a.Outcome == domain.OutcomeLost && a.Report == "" }
 
 func (d *draft) leaseReply(j int, a *Attempt, repeat bool) LeaseReply {
 	return LeaseReply{Attempt: d.s.AttemptID(j, a.Number), Number: a.Number, Epoch: a.Epoch, Repeat: repeat}
