@@ -66,7 +66,7 @@ crash: ## kill, stop and part the real programs under load; a short siege on eac
 
 crash-long: ## sieges of 100 kills on each store, until the journal has 500 of each
 	@scripts/setup.sh --crash
-	@nice -n 10 $(GO) test -count 1 -v -timeout 24h ./test/crash -planted -kills 100 -total 500 -journal journal.jsonl
+	@nice -n 10 $(GO) test -count 1 -v -timeout 24h -parallel 1 ./test/crash -planted -kills 100 -total 500 -journal journal.jsonl
 
 # FIRST= is where to begin; without it, worlds go on where the journal ends. JOURNAL= is another journal.
 SIM      ?= 60s

@@ -305,10 +305,11 @@ func (d *Driver) work(f func() any) {
 }
 
 // renew asks for the lease. The time is taken before: the lease can't last longer in the
-// store's eyes than in ours.
+// store's eyes than in ours. Close does not cut it off: a statement that arrives after the
+// member has left would bring the member back.
 func (d *Driver) renew(ctx context.Context, draining bool) any {
 	sent := d.cfg.Host.Elapsed()
-	within, cancel := host.Within(ctx, d.cfg.Host, d.cfg.TTL)
+	within, cancel := host.Within(context.WithoutCancel(ctx), d.cfg.Host, d.cfg.TTL)
 	defer cancel()
 	m := d.cfg.Member
 	m.Draining = draining

@@ -34,6 +34,7 @@ func TestTheClockJumps(t *testing.T) {
 		besetByClocks(t)
 		return
 	}
+	t.Parallel()
 	said, err := inGuest(t.Context(), t.TempDir(), programs, "^TestTheClockJumps$")
 	switch {
 	case errors.Is(err, errPrivilege):

@@ -56,6 +56,7 @@ func TestCrashesOfAFleet(t *testing.T) { besiege(t, PostgreSQL, *flagServers) }
 
 // besiege holds sieges until the journal has as many kills as were asked for.
 func besiege(t *testing.T, store Store, servers int) {
+	t.Parallel()
 	journal, err := OpenJournal(*flagJournal)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // judges it.
 func trouble(t *testing.T, o Options, do func(ctx context.Context, s *Siege) error) *Siege {
 	t.Helper()
+	t.Parallel()
 	ctx, begun := t.Context(), time.Now()
 	o.Programs, o.Runners, o.Servers, o.Seed, o.Say = programs, 2, 1, 1, say(begun)
 	s, err := NewSiege(ctx, o)
