@@ -168,9 +168,9 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	b.grip.add(&l)
 	job := l.attempt.Job()
 	if _, asked := b.lent[l.slot]; !asked {
-		b.lent[l.slot] = job
 		b.held[l.runner]++
 	}
+	b.lent[l.slot] = job // also when this server had asked it for another job, as a leader before
 	b.dropHead(job)
 	return true
 }
@@ -190,12 +190,20 @@ func (b *board) dropLease(attempt domain.AttemptID) {
 	}
 	delete(b.leases, attempt)
 	b.grip.remove(l)
-	b.giveBack(l.slot, l.runner)
+	b.giveBack(l.slot, l.runner, attempt.Job())
 }
 
-func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID) {
-	if _, ok := b.lent[slot]; !ok {
+// giveBack opens a slot that was lent to the job. One that somebody else has stays lent: the
+// grants of two leaders can cross, and then two jobs were to have it.
+func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID, job domain.JobID) {
+	if lent, ok := b.lent[slot]; !ok || lent != job {
 		return
+	}
+	for _, l := range b.ofRunner(runner) {
+		if l.slot == slot {
+			b.lent[slot] = l.attempt.Job()
+			return
+		}
 	}
 	delete(b.lent, slot)
 	if b.held[runner]--; b.held[runner] <= 0 {
@@ -206,7 +214,7 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID) {
 // spent takes back a pick whose slot had been used up before: the job waits on, and the
 // slot isn't open.
 func (b *board) spent(p pick) {
-	b.giveBack(p.command.Slot, p.command.Runner)
+	b.giveBack(p.command.Slot, p.command.Runner, p.head.job)
 	if h := b.heads[p.head.job]; h != nil {
 		h.asked = false
 	}

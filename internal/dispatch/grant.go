@@ -73,10 +73,10 @@ func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err e
 	case passing(r.Code):
 		// The job counts as asked for until it is asked for again: others go first, and a
 		// partition that is away is not asked in a tight loop.
-		d.board.giveBack(p.command.Slot, p.command.Runner)
+		d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job)
 		d.cfg.Host.After(d.again(p, r), func() { d.release(p) })
 	default:
-		d.board.giveBack(p.command.Slot, p.command.Runner)
+		d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job)
 		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
 		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
 	}
@@ -110,7 +110,7 @@ func (d *Dispatcher) doubt(ctx context.Context, p grant) {
 		known := d.board.leaseOf(p) != nil
 		leads := d.speaks(p.command.Pool.Partition()) && d.board.agents[p.command.Runner] != nil
 		if !known && !leads {
-			d.board.giveBack(p.command.Slot, p.command.Runner) // whoever leads now finds out
+			d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job) // whoever leads now finds out
 		}
 		now := d.now()
 		d.mu.Unlock()

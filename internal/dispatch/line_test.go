@@ -81,3 +81,29 @@ func TestAPoolIsItsTenantsAlone(t *testing.T) {
 		t.Errorf("an explanation for the other tenant looks at %+v", all)
 	}
 }
+
+// A server that leads a pool again may have asked, as a leader before, for a slot that another
+// leader has lent meanwhile. The refusal of its own grant must not open the slot.
+func TestASlotOfALiveLeaseStaysLentWhenAnOlderGrantIsRefused(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	slot, who := domain.SlotToken("rnr_1/0/7"), domain.RunnerID("rnr_1")
+	first := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1})).Job(0)
+	second := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{2})).Job(0)
+	b := newBoard(Timing{Lease: time.Minute, Abandon: time.Minute})
+	b.lent[slot], b.held[who] = first, 1 // asked for, and not answered yet
+	b.addLease(lease{attempt: second.Attempt(1), runner: who, slot: slot}, now)
+	b.giveBack(slot, who, first)
+	if b.lent[slot] != second || b.held[who] != 1 {
+		t.Fatalf("lent to %q, %d held", b.lent[slot], b.held[who])
+	}
+	// Both grants were committed: the slot is free when both leases are over.
+	b.addLease(lease{attempt: first.Attempt(1), runner: who, slot: slot}, now)
+	b.dropLease(first.Attempt(1))
+	if b.lent[slot] != second || b.held[who] != 1 {
+		t.Fatalf("after one lease: lent to %q, %d held", b.lent[slot], b.held[who])
+	}
+	b.dropLease(second.Attempt(1))
+	if len(b.lent) != 0 || len(b.held) != 0 {
+		t.Fatalf("after both: lent %v, held %v", b.lent, b.held)
+	}
+}
