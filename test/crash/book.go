@@ -307,3 +307,10 @@ func (b *Book) check() (broken []string) {
 // span measures a call: it begins now; the second value is filled in by the caller when an
 // answer came.
 func span() [2]int64 { return [2]int64{int64(now()), never} }
+
+// answers says how often a caller was answered no with that code.
+func (b *Book) answers(code string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.codes[code]
+}
