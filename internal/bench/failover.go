@@ -160,8 +160,8 @@ func (f *failover) sample(ctx context.Context) (string, error) {
 	root := filepath.Join(f.folder, "sample")
 	job := "on: workflow_dispatch\njobs:\n  one:\n    runs-on: ubuntu-latest\n    steps:\n      - run: |\n"
 	for name, script := range map[string]string{
-		shortJob: "          sleep 0.3\n",
-		longJob: "          i=1; while [ ! -e " + f.stopFile + " ]; do echo $i; i=$((i+1)); sleep 0.05; done\n" +
+		shortJob: "          sleep 2\n",
+		longJob: "          i=1; while [ ! -e " + f.stopFile + " ]; do echo $i; i=$((i+1)); sleep 0.25; done\n" +
 			"          echo end\n",
 	} {
 		path := filepath.Join(root, ".github/workflows", name)
