@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -382,12 +383,13 @@ func (s *server) listen(ctx context.Context, l net.Listener, h front) error {
 		}
 		served <- web.Serve(l)
 	}()
-	defer func() {
+	shut := sync.OnceFunc(func() {
 		h.Drain()
 		end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = web.Shutdown(end)
-	}()
+	})
+	defer shut()
 	if s.fleet != nil {
 		defer s.fleet.driver.Close()
 		if err := s.join(ctx); err != nil {
@@ -404,6 +406,9 @@ func (s *server) listen(ctx context.Context, l net.Listener, h front) error {
 	case <-ctx.Done():
 		if s.fleet != nil {
 			s.drain()
+			// A member is counted as long as it answers anybody: when the last one of an older
+			// version leaves, the others write what it can't read.
+			shut()
 		}
 		return nil
 	case err := <-s.broken:
