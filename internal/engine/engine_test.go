@@ -211,6 +211,7 @@ func TestACommandIsAnsweredOnlyAfterItsBatchIsDurable(t *testing.T) {
 }
 
 // A store that hangs must not, when it comes back, carry out what everybody has given up.
+// Promises: [CMD-14].
 func TestACommandThatNobodyWaitsForAnyMoreIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -550,4 +551,50 @@ func TestALeaseHasALeastLength(t *testing.T) {
 			t.Errorf("%+v", c.Member)
 		}
 	}
+}
+
+// slowRenewals is a store that carries out a renewal a moment after it was asked, also when
+// nobody waits for it any more: so does a database whose client has hung up.
+type slowRenewals struct {
+	store.Store
+	slow   atomic.Bool
+	flying atomic.Int32
+}
+
+func (s *slowRenewals) Renew(ctx context.Context, m store.Member, ttl time.Duration) (store.Picture, error) {
+	if !s.slow.Load() {
+		return s.Store.Renew(ctx, m, ttl)
+	}
+	s.flying.Add(1)
+	var p store.Picture
+	err, done := error(nil), make(chan struct{})
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		p, err = s.Store.Renew(context.WithoutCancel(ctx), m, ttl)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return p, err
+	case <-ctx.Done():
+		return store.Picture{}, ctx.Err()
+	}
+}
+
+func TestARenewalUnderWayDoesNotBringBackWhoLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &slowRenewals{Store: memory.New()}
+		w := newTown(t, st, 2*time.Second)
+		w.open("a")
+		w.settle("a")
+		st.slow.Store(true)
+		for st.flying.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		w.close()
+		time.Sleep(time.Second)
+		if p, err := st.Picture(context.Background()); err != nil || len(p.Members) != 0 {
+			t.Errorf("members %+v (%v)", p.Members, err)
+		}
+	})
 }
