@@ -178,13 +178,18 @@ func title(script string) string {
 	return "Run " + first
 }
 
-// shell checks a shell: a known name, or a command with {0} where the script's file goes.
+// shell checks a shell: a known name, or a command with exactly one {0} where the script's
+// file goes. A program that is given its script twice takes the second for an argument.
 func (c *compiler) shell(n *syntax.Node, visible *stepScope) string {
 	known := []string{"bash", "sh", "python", "pwsh"}
 	v, ok := c.static(n, stepKeyScope("shell", visible))
 	text := strings.TrimSpace(v.Text())
 	switch {
-	case !ok, slices.Contains(known, text), strings.Contains(text, "{0}"):
+	case !ok, slices.Contains(known, text), strings.Count(text, "{0}") == 1:
+	case strings.Count(text, "{0}") > 1:
+		c.reports.Add(syntax.CodeUnknownShell, n.Range,
+			fmt.Sprintf("the shell %s names the script's file %d times", syntax.Quote(text), strings.Count(text, "{0}")),
+			"write {0} exactly once: every other word is an argument of the program")
 	case text == "cmd", text == "powershell":
 		c.reports.Add(syntax.CodeNotAvailable, n.Range,
 			fmt.Sprintf("the shell %q is part of the workflow language, but not available yet: runners are not Windows", text),

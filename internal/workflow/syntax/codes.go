@@ -170,7 +170,7 @@ func jobCodes() []CodeEntry {
 		{CodeTwoActions, Error, "A step has more than one of run, uses and deploy."},
 		{CodeUnknownBuiltin, Error, "A step that is only a word names no built-in."},
 		{CodeMisplacedKey, Error, "A key has no effect on this kind of step."},
-		{CodeUnknownShell, Error, "The shell is not one of the known ones, and no command with {0} in it."},
+		{CodeUnknownShell, Error, "The shell is not one of the known ones, and no command with exactly one {0} in it."},
 		{CodeInvalidTimeout, Error, "A timeout is not a positive number of minutes within the bound."},
 		{CodeInvalidRetry, Error, "A retry policy is not valid."},
 		{CodePlanTooLarge, Error, "The compiled plan would be larger than the bound."},
