@@ -110,7 +110,7 @@ func lintPaths(args []string) (paths, notes []string, err error) {
 		}
 		paths, notes, err = workflowsBelow(root)
 		if err == nil && len(paths) == 0 {
-			err = usagef("no workflow file in %s or %s", workflow.FolderFairlead, workflow.FolderGitHub)
+			err = noWorkflow(workflow.FolderFairlead+" or "+workflow.FolderGitHub, notes)
 		}
 		return paths, notes, err
 	}
@@ -129,7 +129,7 @@ func lintPaths(args []string) (paths, notes []string, err error) {
 				return nil, nil, err
 			}
 			if len(below) == 0 {
-				return nil, nil, usagef("no workflow file in %s", arg)
+				return nil, nil, noWorkflow(arg, shadowed)
 			}
 			paths, notes = append(paths, below...), append(notes, shadowed...)
 		}
@@ -137,10 +137,21 @@ func lintPaths(args []string) (paths, notes []string, err error) {
 	return paths, notes, nil
 }
 
+// noWorkflow says that there is nothing to examine, and what else there is.
+func noWorkflow(place string, notes []string) error {
+	return usagef("%s", strings.Join(append([]string{"no workflow file in " + place}, notes...), "; "))
+}
+
+// isWorkflow reports whether a path is one where runs look for workflows.
+func isWorkflow(path string) bool {
+	chosen, _ := workflow.Select([]string{path})
+	return len(chosen) == 1
+}
+
 // workflowsIn lists the workflows of a folder: those of the repository when it is one,
 // else the YAML files in it.
 func workflowsIn(folder string) (paths, notes []string, err error) {
-	if paths, notes, err = workflowsBelow(folder); err != nil || len(paths) > 0 {
+	if paths, notes, err = workflowsBelow(folder); err != nil || len(paths)+len(notes) > 0 {
 		return paths, notes, err
 	}
 	for _, pattern := range []string{"*.yml", "*.yaml"} {
@@ -168,8 +179,12 @@ func workflowsBelow(root string) (paths, notes []string, err error) {
 			return nil, nil, fmt.Errorf("list workflows: %w", err)
 		}
 		for _, entry := range entries {
-			if !entry.IsDir() {
-				all = append(all, folder+"/"+entry.Name())
+			path := folder + "/" + entry.Name()
+			switch {
+			case entry.Type()&fs.ModeSymlink != 0 && isWorkflow(path):
+				notes = append(notes, path+" is a symbolic link, and a run does not follow links: commit the file itself")
+			case !entry.IsDir():
+				all = append(all, path)
 			}
 		}
 	}

@@ -93,6 +93,9 @@ type File struct {
 	Path  string
 	Blob  string // object id
 	Bytes []byte
+	// Link says that it is a symbolic link: links are listed and never followed, so Bytes is
+	// empty. Where it points is the author's word about somebody else's file.
+	Link bool
 }
 
 // Query says which files of a commit to read.

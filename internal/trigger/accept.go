@@ -102,6 +102,7 @@ type cause struct {
 	ref       string // in full; "" when there is none
 	commit    scm.Commit
 	files     []scm.File
+	links     []string // paths of workflows that are symbolic links: nothing follows them
 	tier      domain.Tier
 	class     domain.Class
 	protected bool // the ref is protected, and the commit is on it
@@ -196,6 +197,10 @@ func (c *cause) read(ctx context.Context) error {
 	}
 	var paths []string
 	for _, f := range files {
+		if f.Link {
+			c.links = append(c.links, f.Path)
+			continue
+		}
 		paths = append(paths, f.Path)
 	}
 	chosen, _ := workflow.Select(paths)

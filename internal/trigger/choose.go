@@ -29,7 +29,8 @@ func (c *cause) inspect(file scm.File) inspected {
 func (c *cause) choose() (scm.File, error) {
 	if len(c.files) == 0 {
 		return scm.File{}, reject(domain.CodeWorkflowNotFound, "workflow",
-			"Commit %.12s has no workflow; add one in %s or %s.", c.commit.ID, workflow.FolderFairlead, workflow.FolderGitHub)
+			"Commit %.12s has no workflow; add one in %s or %s.%s", c.commit.ID, workflow.FolderFairlead,
+			workflow.FolderGitHub, c.linked(func(string) bool { return true }))
 	}
 	switch c.request.Event {
 	case "", workflow.EventPush, workflow.EventDispatch:
@@ -46,6 +47,9 @@ func (c *cause) choose() (scm.File, error) {
 		all = append(all, c.inspect(file))
 	}
 	found, reasons := pick(all, c.request.Event, c.ref)
+	for _, link := range c.links[:min(len(c.links), choicesMax)] {
+		reasons = append(reasons, aLink(link))
+	}
 	switch len(found) {
 	case 1:
 		c.request.Event = found[0].event
@@ -115,15 +119,13 @@ func (c *cause) named() (scm.File, error) {
 	name := strings.TrimPrefix(path.Clean(c.request.Workflow), "./")
 	at := slices.IndexFunc(c.files, func(f scm.File) bool { return f.Path == name })
 	if at < 0 {
-		at = slices.IndexFunc(c.files, func(f scm.File) bool {
-			base := path.Base(f.Path)
-			return base == name || strings.TrimSuffix(base, path.Ext(base)) == name
-		})
+		at = slices.IndexFunc(c.files, func(f scm.File) bool { return called(f.Path, name) })
 	}
 	if at < 0 {
 		return scm.File{}, &Refusal{Choices: c.choices(c.files),
 			Rejection: &domain.Rejection{Code: domain.CodeWorkflowNotFound, Field: "workflow",
-				Message: fmt.Sprintf("Commit %.12s has no workflow %.100q.", c.commit.ID, c.request.Workflow)}}
+				Message: fmt.Sprintf("Commit %.12s has no workflow %.100q.%s", c.commit.ID, c.request.Workflow,
+					c.linked(func(p string) bool { return p == name || called(p, name) }))}}
 	}
 	in := c.inspect(c.files[at])
 	if workflow.Failed(in.diagnostics) {
@@ -142,6 +144,28 @@ func (c *cause) named() (scm.File, error) {
 	}
 	c.request.Event = event
 	return in.file, nil
+}
+
+// called reports whether a workflow's file has that name, with or without its ending.
+func called(file, name string) bool {
+	base := path.Base(file)
+	return base == name || strings.TrimSuffix(base, path.Ext(base)) == name
+}
+
+// linked says of workflows that are meant and are symbolic links why they do not count, in
+// sentences that follow another one.
+func (c *cause) linked(meant func(path string) bool) string {
+	var out strings.Builder
+	for _, link := range c.links[:min(len(c.links), choicesMax)] {
+		if meant(link) {
+			out.WriteString(" " + aLink(link) + ".")
+		}
+	}
+	return out.String()
+}
+
+func aLink(path string) string {
+	return path + " is a symbolic link, and links are not followed: commit the file itself"
 }
 
 func orNothing(list []string) string {

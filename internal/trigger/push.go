@@ -112,6 +112,9 @@ func (t *Triggers) start(ctx context.Context, row store.RepositoryRow, p Push) (
 	if len(base.files) == 0 {
 		out.Reasons = append(out.Reasons, fmt.Sprintf("commit %.12s has no workflow", p.After))
 	}
+	for _, link := range base.links[:min(len(base.links), choicesMax)] {
+		out.Reasons = append(out.Reasons, aLink(link))
+	}
 	for _, file := range base.files {
 		accepted, reason, err := base.startOne(ctx, file)
 		if err != nil {

@@ -146,6 +146,9 @@ func (m *Mirrors) Read(ctx context.Context, repo scm.Repo, commit string, q scm.
 	return c, files, nil
 }
 
+// modeLink marks a symbolic link in a tree.
+const modeLink = "120000"
+
 // readFolder reads the files of one folder that the query asks for.
 //
 // tidy:long the budget left to the caller travels with the query
@@ -168,12 +171,17 @@ func readFolder(objects *objects, commit, folder string, q scm.Query, left *int6
 		wanted := slices.ContainsFunc(q.Suffixes, func(suffix string) bool {
 			return strings.HasSuffix(entry.name, suffix)
 		})
-		if !regular || !wanted {
+		link := entry.mode == modeLink
+		if !regular && !link || !wanted {
 			continue
 		}
 		path := folder + "/" + entry.name
 		if len(files) == filesMax {
 			return nil, fmt.Errorf("%s: over %d files: %w", path, q.FilesMax, scm.ErrTooLarge)
+		}
+		if link {
+			files = append(files, scm.File{Path: path, Blob: entry.id, Link: true})
+			continue
 		}
 		data, err := objects.read(entry.id, "blob", min(q.BytesMax, *left))
 		if err != nil {

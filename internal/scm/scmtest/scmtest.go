@@ -196,9 +196,14 @@ func readFiles(t *testing.T, source scm.Source) {
 	}
 	var got []string
 	for _, f := range files {
-		got = append(got, f.Path+"="+string(f.Bytes))
+		text := f.Path + "=" + string(f.Bytes)
+		if f.Link {
+			text += " (a link)"
+		}
+		got = append(got, text)
 	}
-	want := []string{".fairlead/workflows/a.yaml=a", ".fairlead/workflows/b.yml=b", ".github/workflows/d.yml=d"}
+	want := []string{".fairlead/workflows/a.yaml=a", ".fairlead/workflows/b.yml=b", ".github/workflows/d.yml=d",
+		".github/workflows/link.yml= (a link)"} // listed, and not followed
 	if !slices.Equal(got, want) {
 		t.Errorf("files: got %v, want %v", got, want)
 	}
