@@ -273,7 +273,7 @@ func (d *driver) show(eff any) {
 	case effLeft:
 		close(d.left)
 	case effLost:
-		d.engine.cfg.Log.Error("partition stopped", "partition", d.owner.partition, "reason", d.owner.stopped)
+		d.logLost()
 		d.shown = false
 		for _, o := range d.engine.observers {
 			o.Lost(d.owner.partition)
@@ -281,6 +281,21 @@ func (d *driver) show(eff any) {
 	default:
 		panic(fmt.Sprintf("driver of %s got an effect of type %T", d.owner.partition, eff))
 	}
+}
+
+// logLost says why nothing is decided any more. That another server of the fleet took over
+// is what fleets are for; every other reason needs a person.
+func (d *driver) logLost() {
+	p, log := d.owner.partition, d.engine.cfg.Log
+	if !d.engine.fleet() || d.owner.stopped.Code != domain.CodeNotOwner {
+		log.Error("partition stopped", "partition", p, "reason", d.owner.stopped)
+		return
+	}
+	said := []any{"partition", p, "epoch", d.owner.epoch}
+	if owner, epoch := d.engine.holder(p); epoch > d.owner.epoch { // else no picture has shown it yet
+		said = append(said, "owner", owner, "owner_epoch", epoch)
+	}
+	log.Warn("partition handed over: its epoch is another owner's now, and it is followed here", said...)
 }
 
 func (d *driver) answer(eff any) {
