@@ -125,7 +125,8 @@ func (d *Dispatcher) timing() *runnerv1.Timing {
 }
 
 // authenticate finds the runner that a session belongs to. The answer is the same for an
-// unknown session and a wrong secret.
+// unknown session and a wrong secret, and it is a leader's: who follows may not have heard of
+// the runner yet, and a runner that is told no registers anew or ends.
 func (d *Dispatcher) authenticate(session, resume string) (agent, error) {
 	denied := domain.Reject(domain.CodeUnauthenticated, "This session is not known; register the runner again.")
 	sum := sha256.Sum256([]byte(resume))
@@ -136,8 +137,8 @@ func (d *Dispatcher) authenticate(session, resume string) (agent, error) {
 	if a != nil && subtle.ConstantTimeCompare([]byte(a.Resume), []byte(digest)) == 1 {
 		return *a, nil
 	}
-	if !d.allReady() {
-		return agent{}, errNotReady
+	if err := d.unsure(); err != nil {
+		return agent{}, err
 	}
 	return agent{}, denied
 }

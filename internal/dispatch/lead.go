@@ -75,6 +75,18 @@ func (d *Dispatcher) PoolOfToken(text string) (domain.PartitionID, bool) {
 	return p.partition, true
 }
 
+// unsure is why this server may not say that a runner or a token is unknown; nil: it may. mu is
+// held.
+func (d *Dispatcher) unsure() error {
+	switch {
+	case !d.allReady():
+		return errNotReady
+	case d.board.follows && len(d.board.led) == 0, !d.cfg.Valid():
+		return errNotLeader
+	}
+	return nil
+}
+
 // speaks reports whether this server leads the pools and its right to has not run out. mu
 // is held.
 func (d *Dispatcher) speaks(pools domain.PartitionID) bool {

@@ -77,6 +77,32 @@ func TestOnlyTheLeaderPlacesAndAnswers(t *testing.T) {
 	})
 }
 
+// Who only follows may be behind: it sends whoever it does not know to the leader, and the
+// leader says no.
+func TestOnlyTheLeaderSaysThatItDoesNotKnow(t *testing.T) {
+	inPair(t, func(t *testing.T, y *yard, p *pair) {
+		h := &hand{y: y, session: "ses_nobody", secret: "none"}
+		register := &runnerv1.RegisterRequest{Protocol: Protocol, Token: "frt_nothing"}
+		if _, err := h.ask(p.b, &runnerv1.ExchangeRequest{}); !notOwner(err) {
+			t.Errorf("who follows answered a session that it does not know with %v", err)
+		}
+		if _, err := p.b.Register(t.Context(), register); !notOwner(err) {
+			t.Errorf("who follows answered a token that it does not know with %v", err)
+		}
+		p.va.Store(false)
+		if _, err := h.ask(p.a, &runnerv1.ExchangeRequest{}); !notOwner(err) {
+			t.Errorf("a leader whose right had run out answered %v", err)
+		}
+		p.va.Store(true)
+		if _, err := h.ask(p.a, &runnerv1.ExchangeRequest{}); err == nil || notOwner(err) {
+			t.Errorf("the leader answered an unknown session with %v", err)
+		}
+		if _, err := p.a.Register(t.Context(), register); err == nil || notOwner(err) {
+			t.Errorf("the leader answered an unknown token with %v", err)
+		}
+	})
+}
+
 func TestAPollEndsWithAWordWhenTheLeaderChanges(t *testing.T) {
 	inPair(t, func(t *testing.T, y *yard, p *pair) {
 		h := y.register("one", 1)

@@ -24,11 +24,11 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 	token, wellFormed := d.cfg.TokenDigest(req.GetToken())
 	d.mu.Lock()
 	p := d.board.poolOfToken(token)
-	ready := d.allReady()
+	unsure := d.unsure()
 	speaks := p == nil || d.speaks(p.partition)
 	d.mu.Unlock()
-	if !ready {
-		return nil, errNotReady
+	if unsure != nil {
+		return nil, unsure
 	}
 	if !wellFormed || p == nil {
 		return nil, domain.Reject(domain.CodeRegistrationInvalid,
