@@ -2,11 +2,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fairlead-ci/fairlead/api/client"
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 )
 
 func (a *app) cmdAdminVerify() *cobra.Command {
@@ -70,6 +75,7 @@ The exit code is 1 when a stream's history is damaged; what is stored of such a 
 
 func (a *app) cmdAdminAcceptLoss() *cobra.Command {
 	var r LossRequest
+	var anyway bool
 	command := &cobra.Command{
 		Use:   "accept-loss PARTITION",
 		Short: "Let a partition go on without history that is gone",
@@ -82,19 +88,61 @@ Accepting brings nothing back. Runs, results and log lines of the lost part are 
 it may run again. Wait before accepting until runners that the lost server knew must have given up
 (--abandon-after, 90 s by default).
 
+A running server that does not stand still on the partition knows of nothing that is missing, so the command
+is refused then; --anyway records it all the same. Without a server nothing is asked.
+
 Who accepted what, when and why stays on record: see "fairlead admin losses".`,
 		Example: "  fairlead admin accept-loss main-0 --position 4711 --note \"disk of db1 died, restored Tuesday's backup\"",
 		Args:    cobra.ExactArgs(1),
 	}
 	command.Flags().Uint64Var(&r.Position, "position", 0, "the last `position` that is given up (required)")
 	command.Flags().StringVar(&r.Note, "note", "", "`why`, for the record")
+	command.Flags().BoolVar(&anyway, "anyway", false, "also when the server knows of nothing that is missing")
 	return a.operates(command, func(ctx context.Context, of Belongings, args []string) (Result, error) {
 		if r.Position == 0 {
 			return Result{}, usagef("--position is missing: the refusal that stopped the partition names it")
 		}
+		if r.Position > math.MaxInt64 {
+			return Result{}, usagef("--position %d is beyond the end of any history: the refusal that stopped the partition "+
+				"names the right one", r.Position)
+		}
 		r.Partition = args[0]
+		if !anyway {
+			if err := a.somethingMissing(ctx, r); err != nil {
+				return Result{}, err
+			}
+		}
 		return a.Operator.AcceptLoss(ctx, of, r)
 	})
+}
+
+// askWithin is how long a running server is waited for that may know better.
+const askWithin = 5 * time.Second
+
+// somethingMissing refuses to accept a loss that a running server knows nothing of: it would
+// take the partition from its owner and stay on record for nothing. Tokens of lost history
+// lie with clients and runners, so only a server that was shown one can tell; where none
+// answers, the operator is believed.
+func (a *app) somethingMissing(ctx context.Context, r LossRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	c, err := a.connect()
+	if err != nil {
+		return nil // there is no server that could be asked
+	}
+	res, err := c.Server.GetServer(ctx, &fairleadv1.GetServerRequest{})
+	if err != nil {
+		a.note("no server said whether something is missing: %s", client.Explain(err))
+		return nil
+	}
+	for _, p := range res.GetPartitions() {
+		if p.GetPartition() == r.Partition && p.GetState() == "owned" {
+			return Refused("nothing_missing", fmt.Errorf("nothing is there to accept: the server has partition %s up to "+
+				"position %d and does not miss any of it; nobody showed it an acknowledgement of more. To record a loss all "+
+				"the same, give --anyway", r.Partition, p.GetPosition()))
+		}
+	}
+	return nil
 }
 
 func (a *app) cmdAdminLosses() *cobra.Command {
