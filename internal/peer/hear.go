@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,6 +19,7 @@ func (p *Peers) hear(ctx context.Context, m *member) {
 		if ctx.Err() != nil {
 			return
 		}
+		p.unheard(m, err)
 		if heard {
 			p.cfg.Look()
 			wait = reopenFirst
@@ -51,7 +53,7 @@ func (p *Peers) listen(ctx context.Context, m *member) (heard bool, err error) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return false, statusError(res, "listen to", m.name)
+		return false, fmt.Errorf("%w: %w", statusError(res, "listen to", m.name), errNoPeer)
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(make([]byte, 0, 4<<10), newsBytesMax)
@@ -59,12 +61,58 @@ func (p *Peers) listen(ctx context.Context, m *member) (heard bool, err error) {
 		watch.Reset(silence)
 		var b bulletin
 		if err := json.Unmarshal(lines.Bytes(), &b); err != nil {
-			return heard, fmt.Errorf("read news of member %s: %w", m.name, err)
+			return heard, fmt.Errorf("read news of member %s: %w: %w", m.name, err, errNoPeer)
 		}
-		heard = true
+		if !heard {
+			heard = true
+			p.heard(m)
+		}
 		for id, at := range b.Positions {
 			p.cfg.Moved(id, at)
 		}
 	}
 	return heard, lines.Err()
+}
+
+// errNoPeer: what answered is no server of this fleet.
+var errNoPeer = errors.New("no server of this fleet answered")
+
+// standing is how a peer is, as far as this server can tell. Operators hear of changes only:
+// a peer is asked many times a minute.
+type standing int
+
+const (
+	standingNew      standing = iota // nothing to say of it, yet or any more
+	standingHeard                    // its news come
+	standingSilent                   // nobody answers, for longer than a change of servers takes
+	standingStranger                 // something answers that is no server of this fleet
+)
+
+// heard notes that a peer's news come.
+func (p *Peers) heard(m *member) {
+	if m.stands == standingSilent || m.stands == standingStranger {
+		p.cfg.Log.Info("a member answers again", "member", m.name, "address", m.address)
+	}
+	m.stands = standingHeard
+}
+
+// unheard notes that a peer's news ended, or did not come. That a stream was cut, or a peer
+// is away for a moment, is no news to anybody: servers restart.
+func (p *Peers) unheard(m *member, err error) {
+	switch now := time.Now(); {
+	case errors.Is(err, errNoPeer):
+		if m.stands != standingStranger {
+			p.cfg.Log.Warn("a member's address is answered, but not by a server of this fleet: commands for what that "+
+				"member owns can't be carried there. Look at its --advertise and at what stands between the servers; "+
+				"another --shared folder and another version look the same", "member", m.name, "address", m.address, "error", err)
+		}
+		m.stands, m.answered = standingStranger, now
+	case m.stands == standingHeard:
+		m.stands, m.answered = standingNew, now
+	case m.stands != standingSilent && now.Sub(m.answered) > silentAfter:
+		p.cfg.Log.Warn("a member is live by the database and can't be reached from here: commands for what it owns can't "+
+			"be carried there. Look at its --advertise and at the network", "member", m.name, "address", m.address,
+			"error", err)
+		m.stands = standingSilent
+	}
 }

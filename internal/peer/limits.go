@@ -20,6 +20,9 @@ const (
 	// reopenFirst and reopenMax bound the pause before a stream is opened anew.
 	reopenFirst = 20 * time.Millisecond
 	reopenMax   = time.Second
+	// silentAfter is how long nobody may answer for a member before operators hear of it. One
+	// that died is no member any more by then.
+	silentAfter = 5 * time.Second
 	// newsBytesMax bounds one line of news: every partition with its position.
 	newsBytesMax = 1 << 20
 	// writeWait is how long a peer may take to read a line.

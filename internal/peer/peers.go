@@ -46,6 +46,10 @@ type Peers struct {
 type member struct {
 	name, address string
 	stop          context.CancelFunc // of its stream of news
+
+	// Of the goroutine that listens.
+	stands   standing
+	answered time.Time // when something answered last, or it was met
 }
 
 // holder is who owns a partition, until changed is closed.
@@ -140,7 +144,7 @@ func (p *Peers) See(picture store.Picture) {
 // meet begins to listen to a peer. mu is held.
 func (p *Peers) meet(name, address string) {
 	ctx, stop := context.WithCancel(p.run)
-	m := &member{name: name, address: address, stop: stop}
+	m := &member{name: name, address: address, stop: stop, answered: time.Now()}
 	p.members[name] = m
 	p.work.Go(func() { p.hear(ctx, m) })
 }
