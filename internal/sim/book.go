@@ -32,7 +32,6 @@ type book struct {
 	runners map[domain.RunnerID]*machine
 
 	promises promises
-	lies     map[string]bool // attempts that a liar spoke of
 }
 
 // history is a stream, rebuilt from the bytes in the store.
@@ -85,7 +84,7 @@ func (e *seen) attempt() domain.AttemptID {
 
 func newBook(w *world) *book {
 	b := &book{world: w, kinds: map[string]*engine.Kind{}, epochs: map[domain.PartitionID]uint64{},
-		streams: map[domain.StreamID]*history{}, pinned: map[string]bool{}, lies: map[string]bool{},
+		streams: map[domain.StreamID]*history{}, pinned: map[string]bool{},
 		runners: map[domain.RunnerID]*machine{}, coverage: Coverage{}, checks: checkers(w),
 		promises: promises{results: map[string]domain.Digest{}, chunks: map[string]uint64{},
 			printed: map[string]map[uint64]string{}, pushes: map[string]domain.RunID{}}}
@@ -340,9 +339,20 @@ type known struct {
 	open   bool
 }
 
-// anyAttempt picks an attempt of some run.
-func (b *book) anyAttempt(r *rand.Rand) (known, bool) {
-	var all []known
+// anyAttempt picks an attempt of some run; open: one that has no outcome, if there is one.
+func (b *book) anyAttempt(r *rand.Rand, open bool) (known, bool) {
+	all := b.attempts()
+	if live := slices.DeleteFunc(slices.Clone(all), func(k known) bool { return !k.open }); open && len(live) > 0 {
+		all = live
+	}
+	if len(all) == 0 {
+		return known{}, false
+	}
+	return all[r.IntN(len(all))], true
+}
+
+// attempts lists all there are.
+func (b *book) attempts() (all []known) {
 	for _, id := range b.order {
 		s := b.streams[id].run()
 		if s == nil {
@@ -355,10 +365,7 @@ func (b *book) anyAttempt(r *rand.Rand) (known, bool) {
 			}
 		}
 	}
-	if len(all) == 0 {
-		return known{}, false
-	}
-	return all[r.IntN(len(all))], true
+	return all
 }
 
 // heldAttempt waits for a person.

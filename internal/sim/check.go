@@ -33,7 +33,7 @@ func checkers(w *world) []checker {
 		actsOnce(w), oneRunPerTrigger(w), resultNeverChanges(w), currentEpochOnly(w), oneLiveLease(w),
 		readyNeedsCommitted(w), tierAccepted(w), neverTwoActing(w), acknowledgedSurvives(w), gaplessLog(w),
 		replayEqualsMemory(w), everyWaitHasAnEnd(w), cancelConcludes(w), nothingDropped(w),
-		refusalRecorded(w), silenceIsNoEnd(w), effectNotRepeated(w), resultIsItsHolders(w), tenantsApart(w),
-		everyRowShown(w), noRuleBroken(w),
+		refusalRecorded(w), silenceIsNoEnd(w), effectNotRepeated(w), uncertainEffectHeld(w), resultIsItsHolders(w),
+		tenantsApart(w), everyRowShown(w), noRuleBroken(w),
 	}
 }

@@ -20,7 +20,8 @@ func oneRunPerTrigger(w *world) checker {
 				return
 			}
 			q := &r.Request
-			cause := fmt.Sprintf("%s %s %s %s", q.Repository, q.Source.Ref, q.Source.Commit, q.WorkflowPath)
+			// A repository has one workflow here, so whatever path a run names, it is the run.
+			cause := fmt.Sprintf("%s %s %s", q.Repository, q.Source.Ref, q.Source.Commit)
 			if before, ok := runs[cause]; ok {
 				w.violation(checkOneRun, "the push %s started %s and %s", cause, before, e.history.id)
 			}

@@ -228,33 +228,50 @@ func (c *client) mind() {
 	}
 }
 
-// push adds a commit to a repository and tells the servers, twice, if nothing is lost.
+// push adds a commit to a repository and tells the servers, twice, if nothing is lost. What
+// tells of pushes knows of no answers: some of it is delivered again, when all is long done.
 func (w *world) push() {
 	r := pick(w.stream("push"), w.remotes...)
 	before := r.tip()
 	after := r.push(w)
 	w.line("world", "push", "%s %.7s", r.name, after)
+	whens := []time.Duration{between(w.stream("push"), 0, 3*time.Second), between(w.stream("push"), 0, 3*time.Second)}
+	if again := w.stream("push/again"); again.IntN(3) == 0 {
+		whens = append(whens, between(again, 3*time.Second, w.swarm.phase))
+	}
 	c := w.clients[0]
-	for range 2 {
+	for _, when := range whens {
 		if w.chance(hookLost) {
 			w.line("world", "!"+string(hookLost), "%.7s", after)
 			continue
 		}
-		w.sched.after(between(w.stream("push"), 0, 3*time.Second), c.process, func() {
+		w.sched.after(when, c.process, func() {
 			c.process.Go(func() {
-				answer, err := c.ask("push", func(s *served) (any, error) {
-					return s.server.triggers.Push(s.ctx(), trigger.Push{Tenant: r.tenant, Repository: string(r.id), Ref: branch,
-						Before: before, After: after, Pusher: "ada",
-						Cause: domain.Cause{Actor: domain.Actor{Kind: "source", ID: "hook", Via: "simulation"}}})
-				})
-				if pushed, ok := answer.(trigger.Pushed); ok && err == nil {
-					for _, run := range pushed.Runs {
-						w.line("world", "started", "%.7s %s", after, short(run.Run))
-						w.book.token(run.Token)
-					}
-					w.book.pushed(r, after, pushed)
-				}
+				teller := *c // a hook of its own, at any server
+				teller.at = w.stream("push").IntN(len(w.servers))
+				answer, err := teller.ask("push", pushed(r, before, after))
+				w.started(r, after, answer, err)
 			})
 		})
+	}
+}
+
+// pushed tells a server of a push.
+func pushed(r *remote, before, after string) func(s *served) (any, error) {
+	return func(s *served) (any, error) {
+		return s.server.triggers.Push(s.ctx(), trigger.Push{Tenant: r.tenant, Repository: string(r.id), Ref: branch,
+			Before: before, After: after, Pusher: "ada",
+			Cause: domain.Cause{Actor: domain.Actor{Kind: "source", ID: "hook", Via: "simulation"}}})
+	}
+}
+
+// started notes what a server said that a push has started.
+func (w *world) started(r *remote, commit string, answer any, err error) {
+	if pushed, ok := answer.(trigger.Pushed); ok && err == nil {
+		for _, run := range pushed.Runs {
+			w.line("world", "started", "%.7s %s", commit, short(run.Run))
+			w.book.token(run.Token)
+		}
+		w.book.pushed(r, commit, pushed)
 	}
 }

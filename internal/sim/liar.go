@@ -14,7 +14,8 @@ import (
 func (w *world) lie() {
 	r := w.stream("liar")
 	m := pick(r, w.machines...)
-	att, ok := w.book.anyAttempt(r)
+	aimed := r.IntN(2) == 0 // at what somebody holds now
+	att, ok := w.book.anyAttempt(r, aimed)
 	if m.id.session == "" || !ok {
 		return
 	}
@@ -22,6 +23,9 @@ func (w *world) lie() {
 	req := &runnerv1.ExchangeRequest{Session: m.id.session, Resume: m.id.resume, Sequence: 1}
 	id := string(att.id)
 	own := string(att.runner) == m.id.runner
+	if aimed && !own {
+		epoch = att.epoch // everything is right but who speaks
+	}
 	// Of an attempt that a runner may still hold, its own word is the truth, whatever it says.
 	live := own && (att.open || m.attempts[id] != nil)
 	lied := !live || epoch != att.epoch // under another epoch not even the holder is believed
@@ -56,7 +60,6 @@ func (w *world) lie() {
 		return
 	}
 	w.line("liar", "says", "%s of %s epoch %d as %s", what, short(id), epoch, m.name)
-	w.book.lies[id] = true
 	w.call(call{from: w.clients[0].process, name: "liar", to: pick(r, w.servers...), what: "lie",
 		handle: func(s *served) (any, error) { return s.exchange(req) },
 		done: func(answer any, _ error) {

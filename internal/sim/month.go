@@ -65,6 +65,18 @@ func (w *world) month() {
 			}
 		})
 	}
+	for i, r := range w.remotes { // a push has no key that expires: whenever it is told, it has its run
+		if n := len(r.commits); n > 1 {
+			c := w.clients[i%len(w.clients)]
+			c.begin(func() {
+				answer, err := c.insist("an old push", pushed(r, r.commits[n-2].ID, r.tip()))
+				if err != nil {
+					w.violation(checkOneRun, "the push of %.7s has a run, and after a month it was refused: %v", r.tip(), err)
+				}
+				w.started(r, r.tip(), answer, err)
+			})
+		}
+	}
 	w.until(func() bool {
 		for _, c := range w.clients {
 			if c.busy > 0 {

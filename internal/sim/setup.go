@@ -17,7 +17,7 @@ const poolName = domain.PoolID("default")
 
 // setUp brings the world to where it can go wrong: servers, a pool, runners' tokens,
 // and repositories: those of the first tenant lie in three partitions, one of which
-// the second tenant shares.
+// the second tenant shares, with a repository of the same name.
 func (w *world) setUp() {
 	w.settingUp = true
 	for i := range w.swarm.servers {
@@ -33,7 +33,7 @@ func (w *world) setUp() {
 			id: identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
 	}
 	for i, tenant := range []domain.TenantID{w.tenants[0], w.tenants[0], w.tenants[0], w.tenants[1]} {
-		r := &remote{tenant: tenant, name: fmt.Sprintf("repo%d", i%3), url: fmt.Sprintf("https://source/repo%d.git", i),
+		r := &remote{tenant: tenant, name: fmt.Sprintf("repo%d", min(i, 2)), url: fmt.Sprintf("https://source/repo%d.git", i),
 			id:        domain.RepositoryID(domain.EncodeID(domain.PrefixRepository, w.id(w.wall()))),
 			partition: w.partitions[min(i, 2)], workflow: map[string]string{}, told: map[string]bool{}}
 		r.push(w)
