@@ -50,8 +50,11 @@ func (c *Client) intercept(next connect.ClientFunc) connect.ClientFunc {
 			head.Set("Idempotency-Key", key) // the same for every try of this call
 		}
 		open := func() (connect.ClientStream, error) {
-			if tokens := c.tokens(); tokens != "" {
-				head.Set("Fairlead-Token", tokens)
+			for name, value := range c.tokens() {
+				head.Delete(name) // of an earlier try
+				if value != "" {
+					head.Set(name, value)
+				}
 			}
 			return next(ctx, spec)
 		}
@@ -97,6 +100,7 @@ func (u *unary) Receive(response any) error {
 			return nil
 		}
 		if !Retryable(err) || !wait.again(u.ctx, err) {
+			u.client.disown(err)
 			return err
 		}
 	}
@@ -128,6 +132,8 @@ func (r *remembering) Receive(message any) error {
 	err := r.ClientStream.Receive(message)
 	if err == nil {
 		r.client.note(message)
+	} else {
+		r.client.disown(err)
 	}
 	return err
 }
@@ -139,7 +145,11 @@ func (c *Client) note(message any) {
 	if !ok {
 		return
 	}
-	token, ok := domain.ParseToken(carrier.GetToken())
+	var proof string
+	if proven, ok := message.(interface{ GetProof() string }); ok {
+		proof = proven.GetProof()
+	}
+	token, ok := domain.ParseProvenToken(carrier.GetToken(), proof)
 	if !ok || token == (domain.Token{}) {
 		return // a registration token, say: not an acknowledgement
 	}
@@ -155,17 +165,35 @@ func (c *Client) note(message any) {
 // partitions presents some of them.
 const partitionsMax = 16
 
-func (c *Client) tokens() string {
+// tokens are the headers that say what this client was told; the value of one may be empty.
+func (c *Client) tokens() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []string
+	var out, proven []string
 	for _, token := range c.seen {
 		if len(out) == partitionsMax {
 			break
 		}
 		out = append(out, token.String())
+		if token.Proof != "" {
+			proven = append(proven, string(token.Partition)+"="+string(token.Proof))
+		}
 	}
-	return strings.Join(out, ",")
+	return map[string]string{"Fairlead-Token": strings.Join(out, ","), "Fairlead-Proof": strings.Join(proven, ",")}
+}
+
+// disown forgets a token that the server does not hold and that nothing proves: it would
+// refuse every further call for it. Whoever asked has the refusal.
+func (c *Client) disown(err error) {
+	answer := Refusal(err)
+	if answer.GetCode() != string(domain.CodeTokenUnproved) {
+		return
+	}
+	if p, ok := strings.CutPrefix(answer.GetField(), "Fairlead-Token["); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.seen, domain.PartitionID(strings.TrimSuffix(p, "]")))
+	}
 }
 
 // wait paces tries: exponentially, with full jitter, until patience ends.

@@ -59,6 +59,7 @@ func (p *peer) enter(ctx context.Context) error {
 
 var (
 	token1 = domain.Token{Partition: "p", Epoch: 1, Position: 9, Digest: domain.DigestOf([]byte("1"))}
+	proof1 = "0123456789abcdef.AAAAAAAAAAAAAAAAAAAAAA"
 	token2 = domain.Token{Partition: "p", Epoch: 1, Position: 8, Digest: domain.DigestOf([]byte("2"))}
 )
 
@@ -67,7 +68,7 @@ func (p *peer) CreateRun(ctx context.Context,
 	if err := p.enter(ctx); err != nil {
 		return nil, err
 	}
-	return &fairleadv1.CreateRunResponse{Token: token1.String()}, nil
+	return &fairleadv1.CreateRunResponse{Token: token1.String(), Proof: proof1}, nil
 }
 
 func (p *peer) GetRun(ctx context.Context, _ *fairleadv1.GetRunRequest) (*fairleadv1.GetRunResponse, error) {
@@ -243,7 +244,7 @@ func TestTokensArePresentedAndOnlyGrow(t *testing.T) {
 		}
 	}
 	c.note(&fairleadv1.CreateRegistrationTokenResponse{Token: "frt_secret"})
-	if strings.Contains(c.tokens(), "frt_") {
+	if strings.Contains(c.tokens()["Fairlead-Token"], "frt_") {
 		t.Error("a registration token is presented as acknowledgement")
 	}
 }

@@ -66,6 +66,7 @@ type server struct {
 	mirrors *git.Mirrors
 	gate    *credential.Gate
 	signer  *credential.Signer
+	prover  *credential.Prover
 	metrics *telemetry.Metrics
 	traces  *telemetry.Traces
 
@@ -156,6 +157,9 @@ func (s *server) openFolder(ctx context.Context) error {
 		return err
 	}
 	if s.signer, err = credential.OpenSigner(folder, s.now); err != nil {
+		return err
+	}
+	if s.prover, err = credential.OpenProver(folder, s.now); err != nil {
 		return err
 	}
 	if shared {
@@ -255,6 +259,7 @@ func (s *server) newEngine() {
 		Store: s.store, Kinds: projection.Kinds(), Partitions: s.partitions(), Spread: s.shape.Spread,
 		Pools: []domain.PartitionID{defaultPool.Partition()}, Owner: s.name, Clock: s.clock, Log: s.log,
 		Hold: s.o.AbandonAfter, Fatal: s.breaks, Format: codec.Format,
+		Prover: s.prover, Doubted: s.metrics.TokenRefused,
 	}
 	if config.Owner == "" {
 		config.Owner = ownerName()

@@ -289,7 +289,7 @@ func (s *server) tend(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.expireKeys(ctx)
-		if err := errors.Join(s.signer.Tend(), s.gate.Attempts.Tend()); err != nil {
+		if err := errors.Join(s.signer.Tend(), s.gate.Attempts.Tend(), s.prover.Tend()); err != nil {
 			s.log.Warn("keys were not tended", "error", err)
 		}
 		select {

@@ -32,7 +32,7 @@ type agent struct {
 	runner          string
 	keys            manifest.Keyring
 	sequence, offer uint64
-	token           string // the highest acknowledgement seen
+	token, proof    string // the highest acknowledgement seen
 }
 
 // order is a lease whose manifest was verified.
@@ -74,13 +74,13 @@ func (s *stage) enlist(ctx context.Context, name string) (*agent, error) {
 
 func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
 	a.sequence++
-	req.Session, req.Resume, req.Sequence, req.Token = a.session, a.secret, a.sequence, a.token
+	req.Session, req.Resume, req.Sequence, req.Token, req.Proof = a.session, a.secret, a.sequence, a.token, a.proof
 	answer, err := a.client.Exchange(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("exchange of %s: %w", a.runner, err)
 	}
 	if answer.GetToken() != "" {
-		a.token = answer.GetToken()
+		a.token, a.proof = answer.GetToken(), answer.GetProof()
 	}
 	return answer, nil
 }

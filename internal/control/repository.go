@@ -48,6 +48,7 @@ func (r *Repositories) AddRepository(
 		Repository: r.message(&done.Row),
 		Existed:    done.Existed,
 		Token:      done.Token.String(),
+		Proof:      string(done.Token.Proof),
 	}, nil
 }
 
@@ -103,7 +104,7 @@ func (r *Repositories) NotifyPush(
 		if err != nil {
 			return nil, err
 		}
-		res.Runs, res.Token = append(res.Runs, v), a.Token.String()
+		res.Runs, res.Token, res.Proof = append(res.Runs, v), a.Token.String(), string(a.Token.Proof)
 	}
 	return res, nil
 }

@@ -122,7 +122,7 @@ func (r *Runs) list(ctx context.Context, q store.RunQuery) ([]store.RunRow, erro
 
 // GetRun implements the contract.
 func (r *Runs) GetRun(ctx context.Context, req *fairleadv1.GetRunRequest) (*fairleadv1.GetRunResponse, error) {
-	token, ok := domain.ParseToken(req.GetToken())
+	token, ok := domain.ParseProvenToken(req.GetToken(), req.GetProof())
 	if !ok {
 		return nil, field("token", "The acknowledgement token is malformed.")
 	}
@@ -133,7 +133,7 @@ func (r *Runs) GetRun(ctx context.Context, req *fairleadv1.GetRunRequest) (*fair
 	if err != nil {
 		return nil, err
 	}
-	return &fairleadv1.GetRunResponse{Run: out, Token: req.GetToken()}, nil
+	return &fairleadv1.GetRunResponse{Run: out, Token: req.GetToken(), Proof: req.GetProof()}, nil
 }
 
 // read builds the run as it is committed now.
@@ -274,23 +274,23 @@ func (r *Runs) act(
 	method string,
 	id domain.RunID,
 	c func(domain.Cause) run.Command,
-) (*fairleadv1.Run, string, error) {
+) (*fairleadv1.Run, domain.Token, error) {
 	caller := r.Caller(ctx)
 	row, err := r.row(ctx, caller.Tenant, id)
 	if err != nil {
-		return nil, "", err
+		return nil, domain.Token{}, err
 	}
 	ack, err := r.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: row.Partition, Stream: id.Stream(),
 		Command: c(caller.Cause), Cause: caller.Cause,
 		Key: &engine.Key{Scope: engine.ClientScope(caller.Scope, method), Key: caller.Key, Body: caller.Body}})
 	if err != nil {
-		return nil, "", err
+		return nil, domain.Token{}, err
 	}
 	if ack.Refusal != nil {
-		return nil, "", ack.Refusal
+		return nil, domain.Token{}, ack.Refusal
 	}
 	out, err := r.read(ctx, id, false)
-	return out, ack.Token.String(), err
+	return out, ack.Token, err
 }
 
 // CancelRun implements the contract.
@@ -298,7 +298,7 @@ func (r *Runs) CancelRun(ctx context.Context, req *fairleadv1.CancelRunRequest) 
 	v, token, err := r.act(ctx, "CancelRun", domain.RunID(req.GetRun()), func(cause domain.Cause) run.Command {
 		return run.RequestCancel{Cause: cause, Reason: req.GetReason()}
 	})
-	return &fairleadv1.CancelRunResponse{Run: v, Token: token}, err
+	return &fairleadv1.CancelRunResponse{Run: v, Token: token.String(), Proof: string(token.Proof)}, err
 }
 
 // RerunRun implements the contract.
@@ -310,7 +310,7 @@ func (r *Runs) RerunRun(ctx context.Context, req *fairleadv1.RerunRunRequest) (*
 	v, token, err := r.act(ctx, "RerunRun", domain.RunID(req.GetRun()), func(cause domain.Cause) run.Command {
 		return run.Rerun{Cause: cause, Mode: mode}
 	})
-	return &fairleadv1.RerunRunResponse{Run: v, Token: token}, err
+	return &fairleadv1.RerunRunResponse{Run: v, Token: token.String(), Proof: string(token.Proof)}, err
 }
 
 // RetryJob implements the contract.
@@ -323,7 +323,7 @@ func (r *Runs) RetryJob(ctx context.Context, req *fairleadv1.RetryJobRequest) (*
 	v, token, err := r.act(ctx, "RetryJob", id, func(cause domain.Cause) run.Command {
 		return run.Rerun{Cause: cause, Mode: run.RerunJobs, Jobs: []domain.JobID{job}}
 	})
-	return &fairleadv1.RetryJobResponse{Run: v, Token: token}, err
+	return &fairleadv1.RetryJobResponse{Run: v, Token: token.String(), Proof: string(token.Proof)}, err
 }
 
 // SettleAttempt implements the contract.
@@ -344,7 +344,7 @@ func (r *Runs) SettleAttempt(
 			Note:    req.GetNote(),
 		}
 	})
-	return &fairleadv1.SettleAttemptResponse{Run: v, Token: token}, err
+	return &fairleadv1.SettleAttemptResponse{Run: v, Token: token.String(), Proof: string(token.Proof)}, err
 }
 
 // WhyRun implements the contract.
@@ -395,7 +395,7 @@ func (r *Runs) CreateRun(ctx context.Context, req *fairleadv1.CreateRunRequest) 
 		return nil, err
 	}
 	return &fairleadv1.CreateRunResponse{Run: out, Repeat: accepted.Repeat, Token: accepted.Token.String(),
-		Warnings: Diagnostics(accepted.Warnings)}, nil
+		Proof: string(accepted.Token.Proof), Warnings: Diagnostics(accepted.Warnings)}, nil
 }
 
 // refusal gives a trigger's refusal to the caller with everything that helps to do better.

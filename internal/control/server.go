@@ -57,6 +57,9 @@ func Partition(p *engine.PartitionStatus) *fairleadv1.Partition {
 	} else if len(p.Problems) > 0 {
 		out.Problem = strings.Join(p.Problems, "; ")
 	}
+	if p.Claim != nil {
+		out.Notice = projection.Stamp(p.Claim.At) + ": " + p.Claim.Sentence()
+	}
 	return out
 }
 

@@ -47,7 +47,7 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 		// runner hears no, and says all of it again.
 		return nil, errNotReady
 	}
-	token, ok := domain.ParseToken(req.GetToken())
+	token, ok := domain.ParseProvenToken(req.GetToken(), req.GetProof())
 	if !ok {
 		return nil, domain.Reject(domain.CodeInvalidArgument, "The acknowledgement token is malformed.")
 	}
@@ -289,7 +289,7 @@ func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks 
 			acks.fail(asks[i].attempt, asks[i].epoch, a.err)
 			continue
 		}
-		res.Token = a.ack.Token.String()
+		res.Token, res.Proof = a.ack.Token.String(), string(a.ack.Token.Proof)
 		if a.ack.Refusal != nil {
 			acks.refuse(asks[i].attempt, asks[i].epoch, a.ack.Refusal)
 			continue

@@ -32,6 +32,7 @@ const (
 	CodeRegistrationInvalid Code = "registration_token_invalid"
 	CodeProtocolUnsupported Code = "protocol_unsupported"
 	CodeHistoryLost         Code = "history_lost"
+	CodeTokenUnproved       Code = "token_unproved"
 	CodeStreamQuarantined   Code = "stream_quarantined"
 	CodeNotOwner            Code = "not_owner"
 	CodeTooLarge            Code = "too_large"
@@ -77,6 +78,8 @@ func Codes() []struct {
 		{CodeRegistrationInvalid, "The registration token is unknown, used or expired."},
 		{CodeProtocolUnsupported, "Runner and server speak no common protocol version."},
 		{CodeHistoryLost, "The server holds less than it had acknowledged; the partition is stopped."},
+		{CodeTokenUnproved,
+			"The acknowledgement token names history that the server does not hold, and nothing proves that it gave the token."},
 		{CodeStreamQuarantined, "A broken invariant was found in this stream; an operator must look at it."},
 		{CodeNotOwner, "This server does not own the partition now; try again."},
 		{CodeTooLarge, "The request is over a documented limit."},

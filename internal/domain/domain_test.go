@@ -243,3 +243,29 @@ func TestPlainTime(t *testing.T) {
 		t.Error("later")
 	}
 }
+
+func TestProof(t *testing.T) {
+	good := "0123456789abcdef.AbZ09-_AbZ09-_AbZ09-_x"
+	if p := ParseProof(good); string(p) != good || p.Key() != "0123456789abcdef" || Proof("").Key() != "" {
+		t.Errorf("%q reads as %q with key %q", good, p, p.Key())
+	}
+	for _, bad := range []string{"", "x", good + "A", good[:len(good)-1], strings.Replace(good, ".", "-", 1),
+		"G" + good[1:], "A" + good[1:], good[:20] + "=" + good[21:], good[:20] + "." + good[21:]} {
+		if p := ParseProof(bad); p != "" {
+			t.Errorf("%q reads as %q", bad, p)
+		}
+	}
+	token := Token{Partition: "p", Epoch: 1, Position: 2, Digest: DigestOf(nil)}
+	got, ok := ParseProvenToken(token.String(), good)
+	if !ok || string(got.Proof) != good || got.String() != token.String() {
+		t.Errorf("with its proof it reads as %+v", got)
+	}
+	if got, ok := ParseProvenToken("", good); !ok || got != (Token{}) {
+		t.Errorf("a proof of nothing reads as %+v", got)
+	}
+	// What a version before proofs wrote, and what it reads of ours.
+	text, err := json.Marshal(token)
+	if err != nil || strings.Contains(string(text), "Proof") {
+		t.Errorf("without a proof it is written as %s, %v", text, err)
+	}
+}

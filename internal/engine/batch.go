@@ -392,8 +392,13 @@ func (o *owner) committed(b *batch) (effects []any) {
 
 // reply answers a batch's commands, and lets go of streams that were only looked at.
 func (o *owner) reply(b *batch) (effects []any) {
+	var token domain.Token
+	if len(b.answers) > 0 {
+		token = o.token()
+		token.Proof = o.prove(token)
+	}
 	for _, a := range b.answers {
-		a.ack.Token = o.token()
+		a.ack.Token = token
 		effects = append(effects, a)
 		key := streamKey{a.item.env.Tenant, a.item.env.Stream}
 		if s := o.streams[key]; s != nil && !s.live {

@@ -520,6 +520,9 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 		d.mu.Unlock()
 		return nil
 	}
+	if unproved := d.engine.doubt(ctx, d.engine.seats[d.owner.partition], token, held); unproved != nil {
+		return unproved
+	}
 	if err := d.send(ctx, inStop{lost, token.Position}); err != nil {
 		return err
 	}
@@ -536,7 +539,8 @@ func (d *driver) presentMore(ctx context.Context, token domain.Token, stopped *d
 	if err != nil || token.Position <= uint64(held) {
 		return stopped
 	}
-	if lost, err := d.engine.compare(ctx, token, held); err == nil && lost != nil {
+	lost, err := d.engine.compare(ctx, token, held)
+	if err == nil && lost != nil && d.engine.doubt(ctx, d.engine.seats[d.owner.partition], token, held) == nil {
 		_ = d.send(ctx, inStop{lost, token.Position}) // one that has ended shows nothing any more
 	}
 	return stopped

@@ -64,6 +64,12 @@ type Config struct {
 	// Moved is told how far an owned partition has come after each commit, on the owner's
 	// goroutine: other servers want to hear it. It must not block.
 	Moved func(partition domain.PartitionID, at store.Position)
+	// Prover proves the tokens of answers and examines those that are presented. nil: none is
+	// proved, and none can stop a partition.
+	Prover Prover
+	// Doubted is told of every token that was refused because nothing proves it. It must not
+	// block.
+	Doubted func(domain.Standing)
 	// Format is the event format that this program writes when it may; 0 is 1. A fleet
 	// writes the highest one that all its members read, see Picture.Format.
 	Format uint32
@@ -89,6 +95,7 @@ type Engine struct {
 	cancel  context.CancelFunc
 	done    *crew
 	yielded atomic.Bool
+	doubts  doubts
 	format  atomic.Uint32 // that may be written
 }
 
@@ -121,6 +128,12 @@ func New(cfg Config) *Engine {
 	}
 	if e.cfg.Fatal == nil {
 		e.cfg.Fatal = func(err error) { panic(err) }
+	}
+	if e.cfg.Prover == nil {
+		e.cfg.Prover = believesNobody{}
+	}
+	if e.cfg.Doubted == nil {
+		e.cfg.Doubted = func(domain.Standing) {}
 	}
 	if e.cfg.Moved == nil {
 		e.cfg.Moved = func(domain.PartitionID, store.Position) {}

@@ -145,7 +145,7 @@ func newHouse(t *testing.T, st *memory.Store, prepare func(*Engine)) *house {
 	t.Helper()
 	h := &house{t: t, store: st}
 	h.engine = New(Config{Store: st, Kinds: []*Kind{tallyKind()}, Partitions: []domain.PartitionID{home},
-		Owner: "test", Paranoid: true, Fatal: func(err error) { h.fatal = err }, Clock: NewClock()})
+		Owner: "test", Paranoid: true, Fatal: func(err error) { h.fatal = err }, Clock: NewClock(), Prover: ours})
 	if prepare != nil {
 		prepare(h.engine)
 	}

@@ -25,6 +25,7 @@ type seat struct {
 	mu       sync.Mutex
 	seen     domain.Token // the highest point of the log that the store ever showed
 	verified domain.Token // the highest token that was compared with the store while followed
+	claimed  *Claim       // what is shown of those that nothing proves
 }
 
 func newSeat(p domain.PartitionID, h host.Host) *seat {
@@ -70,6 +71,7 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 		return err
 	}
 	d := newDriver(e, newOwner(own, e.kinds, e.cfg.Paranoid))
+	d.owner.prove = e.cfg.Prover.Prove
 	d.owner.format = e.format.Load()
 	d.warm = warm
 	for _, c := range cursors {
@@ -265,6 +267,7 @@ func (e *Engine) wentBack(ctx context.Context, s *seat, before, now domain.Token
 	if c := s.chase.Load(); c != nil && !c.halted.Swap(true) {
 		e.cfg.Log.Error("followed partition went back", "partition", s.partition, "reason", lost)
 	}
+	before.Proof = e.cfg.Prover.Prove(before) // this server saw it in the store
 	e.accuse(ctx, s, before)
 }
 
@@ -277,7 +280,7 @@ func (e *Engine) goOn(ctx context.Context, s *seat, before, now domain.Token) {
 	s.mu.Lock()
 	fresh := s.seen == before
 	if fresh {
-		s.seen = now
+		s.seen, s.claimed = now, nil
 	}
 	s.mu.Unlock()
 	if fresh && s.driver.Load() == nil {
@@ -288,23 +291,29 @@ func (e *Engine) goOn(ctx context.Context, s *seat, before, now domain.Token) {
 
 // accuse presents a token that the store does not hold to the partition's owner.
 func (e *Engine) accuse(ctx context.Context, s *seat, token domain.Token) {
+	e.report(ctx, s, Wire{Present: token})
+}
+
+// report tells the partition's owner elsewhere what somebody presented here.
+func (e *Engine) report(ctx context.Context, s *seat, w Wire) {
 	h := s.holding.Load()
 	if h == nil || h.Owner == "" || h.Owner == e.cfg.Owner || !e.fleet() {
 		return
 	}
 	ctx, cancel := host.Within(ctx, e.cfg.Host, forwardTimeout)
 	defer cancel()
-	w := Wire{Version: WireVersion, Partition: s.partition, Present: token,
-		Cause: domain.Cause{Actor: domain.Actor{Kind: actorHolder, ID: holderOf(ctx)}}}
+	w.Version, w.Partition = WireVersion, s.partition
+	w.Cause = domain.Cause{Actor: domain.Actor{Kind: actorHolder, ID: holderOf(ctx)}}
 	if _, err := e.cfg.Forward(ctx, *h, w); err != nil {
-		e.cfg.Log.Warn("owner could not be told of lost history", "partition", s.partition, "error", err)
+		e.cfg.Log.Warn("owner could not be told of an acknowledgement that is not held", "partition", s.partition, "error", err)
 	}
 }
 
 // Present checks an acknowledgement token that a client or a runner brings. A server that
 // holds less than was acknowledged stops the partition instead of going on silently; for a
 // partition that is owned elsewhere the token is compared with the store, and its owner is
-// told when it is not there.
+// told when it is not there. Only a proved token does that: any other one that is not held
+// is refused with token_unproved.
 func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 	s := e.seats[token.Partition]
 	if token == (domain.Token{}) || s == nil {
@@ -331,6 +340,9 @@ func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 		return err
 	}
 	if lost != nil {
+		if unproved := e.doubt(ctx, s, token, held); unproved != nil {
+			return unproved
+		}
 		e.accuse(ctx, s, token)
 		return lost
 	}
@@ -400,6 +412,9 @@ type PartitionStatus struct {
 	Stopped   *domain.Rejection
 	Live      int
 	Problems  []string // quarantined streams
+	// Claim is an acknowledgement that was refused because nothing proves it; the one that is
+	// most likely to be true of those since this server began.
+	Claim *Claim `json:",omitempty"`
 }
 
 // Status lists the partitions owned here.
@@ -408,7 +423,7 @@ func (e *Engine) Status() []PartitionStatus {
 	for _, p := range e.order {
 		if d := e.driver(p); d != nil {
 			status := d.snapshot()
-			status.Owned = true
+			status.Owned, status.Claim = true, e.seats[p].claims()
 			status.Owner, _ = e.holder(p)
 			out = append(out, status)
 		}

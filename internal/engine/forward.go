@@ -27,7 +27,7 @@ var ErrUnsent = errors.New("command was not sent")
 
 // Wire is an Envelope on its way to another server: the command is in the encoding of its
 // stream's kind. A Wire without a command presents a token, and is answered with a
-// rejection when the owner does not hold it.
+// rejection when the owner does not hold it, or it tells of a claim.
 type Wire struct {
 	Version   uint32             `json:"version"`
 	Partition domain.PartitionID `json:"partition"`
@@ -38,6 +38,7 @@ type Wire struct {
 	Key       *Key               `json:"key,omitempty"`
 	Counter   string             `json:"counter,omitempty"`
 	Present   domain.Token       `json:"present,omitzero"`
+	Claim     *Claim             `json:"claim,omitempty"`
 }
 
 // WireAck is the answer. Exactly one is meant: Rejected, and nothing happened; or the rest,
@@ -144,6 +145,10 @@ func (e *Engine) receive(ctx context.Context, w Wire) (Ack, *Kind, error) {
 		return Ack{}, nil, notOwner()
 	}
 	if len(w.Command) == 0 {
+		if w.Claim != nil {
+			e.seats[w.Partition].claim(w.Claim)
+			return Ack{}, nil, nil
+		}
 		if w.Cause.Actor.Kind == actorHolder {
 			ctx = HeldBy(ctx, w.Cause.Actor.ID)
 		}

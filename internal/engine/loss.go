@@ -116,7 +116,7 @@ func (e *Engine) afterLoss(ctx context.Context, s *seat, d *driver, loss *store.
 	if same {
 		e.retire(s, d)
 		s.mu.Lock()
-		s.seen, s.verified = domain.Token{}, domain.Token{}
+		s.seen, s.verified, s.claimed = domain.Token{}, domain.Token{}, nil
 		s.mu.Unlock()
 		if e.fleet() {
 			e.follow(s) // whoever drives the fleet takes it again

@@ -73,6 +73,7 @@ func TestAcceptingALossLetsThePartitionGoOn(t *testing.T) {
 		}
 		further := lost.Token
 		further.Position += 7
+		further.Proof = ours.Prove(further)
 		err = h.engine.Present(t.Context(), further)
 		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeHistoryLost {
 			t.Errorf("a token of more than was accepted: %v", err)

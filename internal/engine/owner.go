@@ -160,6 +160,7 @@ type owner struct {
 	initial  map[streamKey]bool // live at take-over, not loaded yet
 	owed     map[streamKey]bool // live when they were dropped after a failed append, not loaded yet
 	full     bool               // the last append found no space
+	prove    func(domain.Token) domain.Proof
 	stopped  *domain.Rejection
 	lostAt   uint64 // stopped for lost history: the highest position that somebody was told of
 	leaving  *domain.Rejection
@@ -173,7 +174,7 @@ type owner struct {
 func newOwner(own store.Ownership, kinds map[string]*Kind, paranoid bool) *owner {
 	return &owner{
 		partition: own.Partition, epoch: own.Epoch, position: own.Position, digest: own.Digest,
-		kinds: kinds, paranoid: paranoid, format: 1, pending: map[*item]uint64{},
+		kinds: kinds, paranoid: paranoid, format: 1, pending: map[*item]uint64{}, prove: believesNobody{}.Prove,
 		streams: map[streamKey]*stream{}, loading: map[streamKey][]*item{},
 		counting: map[string][]*item{}, counters: map[string]uint64{},
 		sick: map[streamKey]string{}, recent: newRecentKeys(), timers: newTimers(),

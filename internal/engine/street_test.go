@@ -40,7 +40,7 @@ func newStreet(t *testing.T, names ...string) *street {
 func (s *street) open(name string) *Engine {
 	s.t.Helper()
 	cfg := Config{Store: s.store, Kinds: []*Kind{tallyKind()}, Partitions: []domain.PartitionID{home, "annex"},
-		Owner: name, Paranoid: true, Fatal: func(err error) { s.t.Error(err) },
+		Owner: name, Paranoid: true, Fatal: func(err error) { s.t.Error(err) }, Prover: ours,
 		Forward: func(ctx context.Context, to store.Holding, w Wire) (WireAck, error) { return s.carry(ctx, to.Owner, w) }}
 	if s.change != nil {
 		s.change(name, &cfg)

@@ -79,6 +79,7 @@ var statuses = map[string]status{
 	string(domain.CodeCommitNotFound):      {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
 	string(domain.CodeProtocolUnsupported): {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
 	string(domain.CodeHistoryLost):         {connect.CodeDataLoss, http.StatusServiceUnavailable},
+	string(domain.CodeTokenUnproved):       {connect.CodeOutOfRange, http.StatusConflict},
 	string(domain.CodeStreamQuarantined):   {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeObjectDamaged):       {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeNotOwner):            {connect.CodeUnavailable, http.StatusServiceUnavailable},

@@ -147,7 +147,7 @@ func credentialOf(r *http.Request) (text string, sent bool) {
 	return strings.TrimSpace(token), true
 }
 
-// parseTokens reads the header Fairlead-Token.
+// parseTokens reads the header Fairlead-Token, and the proofs that came beside it.
 func parseTokens(head http.Header) ([]domain.Token, error) {
 	var out []domain.Token
 	for _, value := range head.Values("Fairlead-Token") {
@@ -162,7 +162,29 @@ func parseTokens(head http.Header) ([]domain.Token, error) {
 			}
 		}
 	}
+	proofs := parseProofs(head)
+	for i := range out {
+		out[i].Proof = proofs[out[i].Partition]
+	}
 	return out, nil
+}
+
+// parseProofs reads the header Fairlead-Proof: "PARTITION=PROOF", separated by commas. What
+// is no proof proves nothing, and is no reason to refuse the call.
+func parseProofs(head http.Header) map[domain.PartitionID]domain.Proof {
+	var out map[domain.PartitionID]domain.Proof
+	for _, value := range head.Values("Fairlead-Proof") {
+		for text := range strings.SplitSeq(value, ",") {
+			partition, proof, _ := strings.Cut(strings.TrimSpace(text), "=")
+			if p := domain.ParseProof(proof); p != "" && len(out) < tokensMax {
+				if out == nil {
+					out = map[domain.PartitionID]domain.Proof{}
+				}
+				out[domain.PartitionID(partition)] = p
+			}
+		}
+	}
+	return out
 }
 
 // writer notes what was answered, and lets the peer stall only so long: every write has a

@@ -244,6 +244,9 @@ func (a *agent) onCall(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1.Exc
 		if final(err) {
 			a.fault = fmt.Errorf("%w: %w", errUnregistered, err)
 		}
+		if disowned(err) {
+			m.disown(req)
+		}
 		m.failed(k, req, err, now)
 	})
 }

@@ -105,6 +105,11 @@ func final(err error) bool {
 	}
 }
 
+// disowned reports whether a server refused the acknowledgement token that came with a call,
+// since it does not hold what the token names and nothing proves the token. No other refusal
+// of an exchange has this code.
+func disowned(err error) bool { return said(err) && connect.CodeOf(err) == connect.CodeOutOfRange }
+
 // said reports whether an error is the answer of a server.
 func said(err error) bool {
 	var rpc *connect.Error

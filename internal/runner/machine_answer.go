@@ -54,6 +54,15 @@ func idle(r *runnerv1.ExchangeResponse) bool {
 	return len(r.GetLeases())+len(r.GetCancels())+len(r.GetAcks()) == 0
 }
 
+// disown forgets a token that the server does not hold and that nothing proves: it would
+// refuse everything that comes with it.
+func (m *machine) disown(req *runnerv1.ExchangeRequest) {
+	if m.token != (domain.Token{}) && m.token.String() == req.GetToken() {
+		m.note("the server refused the acknowledgement token; going on without it", "token", req.GetToken())
+		m.token = domain.Token{}
+	}
+}
+
 // failed takes the failure of an exchange: the server is away, or said no.
 func (m *machine) failed(k kind, req *runnerv1.ExchangeRequest, err error, now instant) {
 	c := &m.calls[k]
@@ -82,7 +91,7 @@ func (h *held) unsend() {
 
 // remember keeps the server's own settings and the highest token.
 func (m *machine) remember(resp *runnerv1.ExchangeResponse) {
-	if t, ok := domain.ParseToken(resp.GetToken()); ok && t != (domain.Token{}) {
+	if t, ok := domain.ParseProvenToken(resp.GetToken(), resp.GetProof()); ok && t != (domain.Token{}) {
 		if t.Partition != m.token.Partition || t.Epoch > m.token.Epoch ||
 			t.Epoch == m.token.Epoch && t.Position > m.token.Position {
 			m.token = t

@@ -107,6 +107,7 @@ func (m *machine) send(k kind, now instant) {
 	m.sequence++
 	req := &runnerv1.ExchangeRequest{
 		Session: m.session, Resume: m.resume, Sequence: m.sequence, Token: m.token.String(), Draining: m.draining,
+		Proof: string(m.token.Proof),
 	}
 	m.each(func(h *held) {
 		if h.renewable() {

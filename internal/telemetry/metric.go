@@ -53,6 +53,7 @@ type Metrics struct {
 	logChunks        metric.Int64Counter
 	logDuration      metric.Float64Histogram
 	refusedReports   metric.Int64Counter
+	refusedTokens    metric.Int64Counter
 	httpDuration     metric.Float64Histogram
 
 	workflows names
@@ -105,6 +106,8 @@ func (m *Metrics) makeOwn() error {
 	m.logChunks = count("fairlead.log.ingest.chunks", "{chunk}", "Log chunks made durable.")
 	m.refusedReports = count("fairlead.reports.refused", "{report}",
 		"Reports of runners that were refused, by code.")
+	m.refusedTokens = count("fairlead.tokens.refused", "{token}",
+		"Acknowledgement tokens that were refused because nothing proves them, by what their proof was.")
 	var err error
 	m.appendCommands, err = m.meter.Int64Histogram("fairlead.append.commands", metric.WithUnit("{command}"),
 		metric.WithDescription("Commands that shared one durable append."),
@@ -193,6 +196,15 @@ func (m *Metrics) ReportRefused(code domain.Code) {
 	if m != nil {
 		m.refusedReports.Add(context.Background(), 1,
 			metric.WithAttributes(attribute.String("fairlead.code", string(code))))
+	}
+}
+
+// TokenRefused counts an acknowledgement token that is not held and that nothing proves; it
+// fits engine.Config.Doubted.
+func (m *Metrics) TokenRefused(standing domain.Standing) {
+	if m != nil {
+		m.refusedTokens.Add(context.Background(), 1,
+			metric.WithAttributes(attribute.String("fairlead.proof", string(standing))))
 	}
 }
 

@@ -131,6 +131,7 @@ type CreateRunResponse struct {
 	Repeat        bool                   `protobuf:"varint,2,opt,name=repeat,proto3" json:"repeat,omitempty"` // the key had acted before: this is that run
 	Warnings      []*Diagnostic          `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	Token         string                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,5,opt,name=proof,proto3" json:"proof,omitempty"` // of the token; send it with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -189,6 +190,13 @@ func (x *CreateRunResponse) GetWarnings() []*Diagnostic {
 func (x *CreateRunResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *CreateRunResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -514,6 +522,7 @@ type GetRunRequest struct {
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`     // id
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // read no older state than this
 	Timeline      bool                   `protobuf:"varint,3,opt,name=timeline,proto3" json:"timeline,omitempty"`
+	Proof         string                 `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"` // that came with the token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,10 +578,18 @@ func (x *GetRunRequest) GetTimeline() bool {
 	return false
 }
 
+func (x *GetRunRequest) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
 type GetRunResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -617,6 +634,13 @@ func (x *GetRunResponse) GetRun() *Run {
 func (x *GetRunResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *GetRunResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -1852,6 +1876,7 @@ type CancelRunResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1896,6 +1921,13 @@ func (x *CancelRunResponse) GetRun() *Run {
 func (x *CancelRunResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *CancelRunResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -1956,6 +1988,7 @@ type RerunRunResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2000,6 +2033,13 @@ func (x *RerunRunResponse) GetRun() *Run {
 func (x *RerunRunResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *RerunRunResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -2052,6 +2092,7 @@ type RetryJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2096,6 +2137,13 @@ func (x *RetryJobResponse) GetRun() *Run {
 func (x *RetryJobResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *RetryJobResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -2172,6 +2220,7 @@ type SettleAttemptResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2216,6 +2265,13 @@ func (x *SettleAttemptResponse) GetRun() *Run {
 func (x *SettleAttemptResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *SettleAttemptResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -3177,6 +3233,7 @@ type AddRepositoryResponse struct {
 	Repository    *Repository            `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
 	Existed       bool                   `protobuf:"varint,2,opt,name=existed,proto3" json:"existed,omitempty"`
 	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3228,6 +3285,13 @@ func (x *AddRepositoryResponse) GetExisted() bool {
 func (x *AddRepositoryResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *AddRepositoryResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -3481,6 +3545,7 @@ type NotifyPushResponse struct {
 	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	Reasons       []string               `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty"` // why each other workflow did not start
 	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3532,6 +3597,13 @@ func (x *NotifyPushResponse) GetReasons() []string {
 func (x *NotifyPushResponse) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *NotifyPushResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -4517,13 +4589,15 @@ func (x *GetServerResponse) GetMembers() []*Member {
 }
 
 type Partition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // owned, stopped, unowned
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Position      uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
-	Problem       string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
-	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"` // name of a member
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	State     string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // owned, stopped, unowned
+	Epoch     uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Position  uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
+	Problem   string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	Owner     string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"` // name of a member
+	// A claim that history is missing which nothing proves: nothing is stopped for it.
+	Notice        string `protobuf:"bytes,7,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4596,6 +4670,13 @@ func (x *Partition) GetProblem() string {
 func (x *Partition) GetOwner() string {
 	if x != nil {
 		return x.Owner
+	}
+	return ""
+}
+
+func (x *Partition) GetNotice() string {
+	if x != nil {
+		return x.Notice
 	}
 	return ""
 }
@@ -4788,12 +4869,13 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\bcaptured\x18\b \x01(\bR\bcaptured\x1a9\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x01\n" +
 	"\x11CreateRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x16\n" +
 	"\x06repeat\x18\x02 \x01(\bR\x06repeat\x123\n" +
 	"\bwarnings\x18\x03 \x03(\v2\x17.fairlead.v1.DiagnosticR\bwarnings\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\tR\x05token\"\xbd\x01\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x05 \x01(\tR\x05proof\"\xbd\x01\n" +
 	"\x0fListRunsRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -4828,14 +4910,16 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\aoutcome\x18\x0e \x01(\tR\aoutcome\x12\x14\n" +
 	"\x05round\x18\x0f \x01(\x05R\x05round\x12\x18\n" +
 	"\acreated\x18\x10 \x01(\tR\acreated\x12\x1c\n" +
-	"\tconcluded\x18\x11 \x01(\tR\tconcluded\"S\n" +
+	"\tconcluded\x18\x11 \x01(\tR\tconcluded\"i\n" +
 	"\rGetRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x1a\n" +
-	"\btimeline\x18\x03 \x01(\bR\btimeline\"J\n" +
+	"\btimeline\x18\x03 \x01(\bR\btimeline\x12\x14\n" +
+	"\x05proof\x18\x04 \x01(\tR\x05proof\"`\n" +
 	"\x0eGetRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"?\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"?\n" +
 	"\x0fWatchRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
 	"\btimeline\x18\x02 \x01(\bR\btimeline\"\xfb\x03\n" +
@@ -4956,29 +5040,33 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x05actor\x18\b \x01(\tR\x05actor\"<\n" +
 	"\x10CancelRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"M\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"c\n" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"7\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"7\n" +
 	"\x0fRerunRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
-	"\x04mode\x18\x02 \x01(\tR\x04mode\"L\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\"b\n" +
 	"\x10RerunRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"#\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"#\n" +
 	"\x0fRetryJobRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"L\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"b\n" +
 	"\x10RetryJobResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"p\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"p\n" +
 	"\x14SettleAttemptRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
 	"\x06effect\x18\x02 \x01(\tR\x06effect\x12\x12\n" +
 	"\x04then\x18\x03 \x01(\tR\x04then\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note\"Q\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"g\n" +
 	"\x15SettleAttemptResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"3\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"3\n" +
 	"\rWhyRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"N\n" +
@@ -5056,13 +5144,14 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12%\n" +
 	"\x0edefault_branch\x18\x03 \x01(\tR\rdefaultBranch\x12\x12\n" +
-	"\x04poll\x18\x04 \x01(\bR\x04poll\"\x80\x01\n" +
+	"\x04poll\x18\x04 \x01(\bR\x04poll\"\x96\x01\n" +
 	"\x15AddRepositoryResponse\x127\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\v2\x17.fairlead.v1.RepositoryR\n" +
 	"repository\x12\x18\n" +
 	"\aexisted\x18\x02 \x01(\bR\aexisted\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\tR\x05token\"\x19\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x04 \x01(\tR\x05proof\"\x19\n" +
 	"\x17ListRepositoriesRequest\"W\n" +
 	"\x18ListRepositoriesResponse\x12;\n" +
 	"\frepositories\x18\x01 \x03(\v2\x17.fairlead.v1.RepositoryR\frepositories\"6\n" +
@@ -5081,11 +5170,12 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\tR\x06before\x12\x14\n" +
 	"\x05after\x18\x04 \x01(\tR\x05after\x12\x16\n" +
-	"\x06pusher\x18\x05 \x01(\tR\x06pusher\"j\n" +
+	"\x06pusher\x18\x05 \x01(\tR\x06pusher\"\x80\x01\n" +
 	"\x12NotifyPushResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.fairlead.v1.RunR\x04runs\x12\x18\n" +
 	"\areasons\x18\x02 \x03(\tR\areasons\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\tR\x05token\"\xc0\x01\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x04 \x01(\tR\x05proof\"\xc0\x01\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x16\n" +
 	"\x06labels\x18\x02 \x03(\tR\x06labels\x12\x18\n" +
@@ -5155,14 +5245,15 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"partitions\x12\x18\n" +
 	"\astarted\x18\x04 \x01(\tR\astarted\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12-\n" +
-	"\amembers\x18\x06 \x03(\v2\x13.fairlead.v1.MemberR\amembers\"\xa1\x01\n" +
+	"\amembers\x18\x06 \x03(\v2\x13.fairlead.v1.MemberR\amembers\"\xb9\x01\n" +
 	"\tPartition\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bposition\x18\x04 \x01(\x04R\bposition\x12\x18\n" +
 	"\aproblem\x18\x05 \x01(\tR\aproblem\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\tR\x05owner\"\x94\x01\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06notice\x18\a \x01(\tR\x06notice\"\x94\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +

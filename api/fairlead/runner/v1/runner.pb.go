@@ -371,6 +371,7 @@ type ExchangeRequest struct {
 	Declines      []*Decline             `protobuf:"bytes,11,rep,name=declines,proto3" json:"declines,omitempty"`
 	KnownCancels  []string               `protobuf:"bytes,12,rep,name=known_cancels,json=knownCancels,proto3" json:"known_cancels,omitempty"` // attempts whose cancellation the runner has taken
 	Draining      bool                   `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                            // finishes what it holds, offers nothing more
+	Proof         string                 `protobuf:"bytes,14,opt,name=proof,proto3" json:"proof,omitempty"`                                   // that came with the token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +495,13 @@ func (x *ExchangeRequest) GetDraining() bool {
 		return x.Draining
 	}
 	return false
+}
+
+func (x *ExchangeRequest) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
 }
 
 type Renewal struct {
@@ -1045,6 +1053,7 @@ type ExchangeResponse struct {
 	Timing        *Timing                `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`
 	RetryAfterMs  int64                  `protobuf:"varint,8,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // the server is overloaded: come back later
 	Lent          []string               `protobuf:"bytes,9,rep,name=lent,proto3" json:"lent,omitempty"`                                        // slot tokens the server considers lent
+	Proof         string                 `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`                                     // of the token; the runner sends it with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1140,6 +1149,13 @@ func (x *ExchangeResponse) GetLent() []string {
 		return x.Lent
 	}
 	return nil
+}
+
+func (x *ExchangeResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
 }
 
 type Lease struct {
@@ -1521,7 +1537,7 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\blease_ms\x18\x03 \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
 	"abandon_ms\x18\x04 \x01(\x03R\tabandonMs\x12\x19\n" +
-	"\bgrace_ms\x18\x05 \x01(\x03R\agraceMs\"\xfc\x03\n" +
+	"\bgrace_ms\x18\x05 \x01(\x03R\agraceMs\"\x92\x04\n" +
 	"\x0fExchangeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\tR\x06resume\x12\x1a\n" +
@@ -1536,7 +1552,8 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	" \x03(\v2\x19.fairlead.runner.v1.ChunkR\x06chunks\x127\n" +
 	"\bdeclines\x18\v \x03(\v2\x1b.fairlead.runner.v1.DeclineR\bdeclines\x12#\n" +
 	"\rknown_cancels\x18\f \x03(\tR\fknownCancels\x12\x1a\n" +
-	"\bdraining\x18\r \x01(\bR\bdraining\"U\n" +
+	"\bdraining\x18\r \x01(\bR\bdraining\x12\x14\n" +
+	"\x05proof\x18\x0e \x01(\tR\x05proof\"U\n" +
 	"\aRenewal\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
@@ -1588,7 +1605,7 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\bchecksum\x18\b \x01(\x06R\bchecksum\x12\x12\n" +
 	"\x04mark\x18\t \x01(\tR\x04mark\x12#\n" +
 	"\rdropped_bytes\x18\n" +
-	" \x01(\x04R\fdroppedBytes\"\x9e\x03\n" +
+	" \x01(\x04R\fdroppedBytes\"\xb4\x03\n" +
 	"\x10ExchangeResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x121\n" +
 	"\x06leases\x18\x02 \x03(\v2\x19.fairlead.runner.v1.LeaseR\x06leases\x124\n" +
@@ -1598,7 +1615,9 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\x04keys\x18\x06 \x03(\v2\x1e.fairlead.runner.v1.SigningKeyR\x04keys\x122\n" +
 	"\x06timing\x18\a \x01(\v2\x1a.fairlead.runner.v1.TimingR\x06timing\x12$\n" +
 	"\x0eretry_after_ms\x18\b \x01(\x03R\fretryAfterMs\x12\x12\n" +
-	"\x04lent\x18\t \x03(\tR\x04lent\"\xd6\x01\n" +
+	"\x04lent\x18\t \x03(\tR\x04lent\x12\x14\n" +
+	"\x05proof\x18\n" +
+	" \x01(\tR\x05proof\"\xd6\x01\n" +
 	"\x05Lease\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
