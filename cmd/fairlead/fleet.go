@@ -35,6 +35,12 @@ const (
 	joinWithin = time.Minute
 	// greetWithin bounds the wait for one member's answer to a greeting.
 	greetWithin = 2 * time.Second
+	// selfWithin is how long a starting server looks for itself at its advertised address: what
+	// stands before it may need a moment to see that it listens.
+	selfWithin = 10 * time.Second
+	// selfGreetings is how many answers in a row must be its own. What shares an address among
+	// several servers gives one of them by chance.
+	selfGreetings = 4
 	// nameFile keeps the name that was made for this server.
 	nameFile = "member-name"
 )
@@ -261,7 +267,8 @@ func (s *server) wireFleet(api *httpapi.Server) (*peer.Server, error) {
 		return nil, cli.Misuse(err)
 	}
 	return peer.NewServer(peer.ServerConfig{
-		Secret: m.secret, Receive: s.engine.Receive, Status: s.engine.Status, Look: m.driver.Kick, Herald: m.herald,
+		Name: m.self.Name, Session: m.self.Session, Secret: m.secret,
+		Receive: s.engine.Receive, Status: s.engine.Status, Look: m.driver.Kick, Herald: m.herald,
 		Log: s.log, Pass: func(w http.ResponseWriter, r *http.Request, c peer.Caller) {
 			api.ServeForwarded(w, r, credential.Principal{Kind: credential.Kind(c.Kind), ID: c.ID, Via: c.Via,
 				Tenant: c.Tenant}, c.Request)
@@ -321,6 +328,9 @@ func (e seeing) See(ctx context.Context, picture store.Picture) {
 // know it is found out before; and once more behind it, for of two servers that joined at
 // the same moment one sees the other only then.
 func (s *server) join(ctx context.Context) error {
+	if err := s.findSelf(ctx); err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(joinWithin); ; {
 		err := s.shakeHands(ctx)
 		if err == nil {
@@ -342,6 +352,46 @@ func (s *server) join(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// findSelf makes sure that the others reach this server where it will tell them: one that
+// can't be reached would take partitions and leave them without anybody to ask.
+func (s *server) findSelf(ctx context.Context) error {
+	deadline := time.Now().Add(selfWithin)
+	for told := false; ; told = true {
+		err := s.greetSelf(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(deadline):
+			return cli.Refused("advertise_unreachable", fmt.Errorf("this server does not reach itself at %s, where the others "+
+				"would look for it, so it does not join: %w. Give --advertise an address of this server alone that leads here, "+
+				"also from this machine; it is not that of a load balancer", s.fleet.self.Address, err))
+		}
+		if !told {
+			s.log.Warn("this server does not reach itself at its advertised address yet", "address", s.fleet.self.Address,
+				"until", deadline.Format(time.TimeOnly), "error", err)
+		}
+		select {
+		case <-time.After(selfWithin / 20):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// greetSelf asks as often as it takes to be sure who answers.
+func (s *server) greetSelf(ctx context.Context) error {
+	for range selfGreetings {
+		greet, cancel := context.WithTimeout(ctx, greetWithin)
+		err := s.fleet.peers.GreetSelf(greet, &s.fleet.self)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // greetAgain is the look behind joining. Only a stranger ends the server by then.

@@ -28,7 +28,9 @@ const (
 const (
 	headerSecret = "Fairlead-Peer"
 	headerCaller = "Fairlead-Caller"
-	headerMember = "Fairlead-Member"
+	headerMember = "Fairlead-Member" // who asks, and in the answer who answers
+
+	headerSession = "Fairlead-Session" // of the process that answers
 )
 
 // Secret is what peers know each other by.
@@ -39,7 +41,9 @@ type Secret interface {
 
 // ServerConfig is what a server answers its peers with.
 type ServerConfig struct {
-	Secret Secret
+	// Name and Session are this member's, so that who asks knows who answered.
+	Name, Session string
+	Secret        Secret
 	// Receive carries out a command that another server sent.
 	Receive func(ctx context.Context, w engine.Wire) (engine.WireAck, error)
 	// Status tells what this server owns.
@@ -86,6 +90,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	w.Header().Set(headerMember, s.cfg.Name)
+	w.Header().Set(headerSession, s.cfg.Session)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the connection's last request
 	s.mux.ServeHTTP(w, r)
 }

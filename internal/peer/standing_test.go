@@ -120,3 +120,25 @@ func TestAMemberThatNobodyReachesIsToldOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAServerKnowsItselfByItsSession: not by its name, which an earlier process had too, and
+// not by the fleet's secret, which all members have.
+func TestAServerKnowsItselfByItsSession(t *testing.T) {
+	o := newOffice(t, func(c *ServerConfig) { c.Name, c.Session = "me", "s1" })
+	p := newPeers(t, "secret", o)
+	for name, c := range map[string]struct {
+		self  store.Member
+		peers *Peers
+		want  string
+	}{
+		"itself":             {store.Member{Name: "me", Session: "s1", Address: o.web.URL + "/"}, p, ""},
+		"an earlier process": {store.Member{Name: "me", Session: "s2", Address: o.web.URL}, p, `the member "me"`},
+		"another fleet":      {store.Member{Name: "me", Session: "s1", Address: o.web.URL}, newPeers(t, "other", o), "404"},
+		"nobody":             {store.Member{Name: "me", Session: "s1", Address: "http://127.0.0.1:1"}, p, "nobody answers"},
+	} {
+		err := c.peers.GreetSelf(t.Context(), &c.self)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

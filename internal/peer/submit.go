@@ -90,6 +90,30 @@ func (p *Peers) Greet(ctx context.Context, m *store.Member) error {
 	return err
 }
 
+// GreetSelf finds out whether this very process answers at the address that it wants to tell
+// the others. A process that was there before, or another member behind the same address,
+// is somebody else.
+func (p *Peers) GreetSelf(ctx context.Context, self *store.Member) error {
+	address := strings.TrimSuffix(self.Address, "/") + pathStatus
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("greet itself: %w", err)
+	}
+	r.Close = true // what balances load chooses anew for every connection
+	res, err := p.web.Do(r)
+	if err != nil {
+		return fmt.Errorf("nobody answers there: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch {
+	case res.StatusCode != http.StatusOK:
+		return fmt.Errorf("something else answers there, with %s", res.Status)
+	case res.Header.Get(headerSession) != self.Session || self.Session == "":
+		return fmt.Errorf("somebody else answers there: the member %q of this fleet", res.Header.Get(headerMember))
+	}
+	return nil
+}
+
 func (p *Peers) ask(ctx context.Context, name, address string) ([]engine.PartitionStatus, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+pathStatus, nil)
 	if err != nil {

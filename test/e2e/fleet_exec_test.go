@@ -353,6 +353,43 @@ func TestAServerWithAnotherFolderTakesNothing(t *testing.T) {
 	}
 }
 
+// A server that is not where it says would take partitions that nobody reaches: it is turned
+// away when nobody answers there, and when another member does.
+// Promises: [FLEET-17].
+func TestAServerThatIsNotWhereItSaysTakesNothing(t *testing.T) {
+	t.Parallel()
+	c := newConvoy(t, "ada")
+	before := c.fleet("ada", "one server has all partitions", spread("ada"))
+	nowhere, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for advertised, want := range map[string]string{
+		fmt.Sprintf("http://127.0.0.1:%d", nowhere): "nobody answers there",
+		"http://" + c.members["ada"].address:        `the member "ada"`,
+	} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, "fairlead"), "server", "--store", c.store,
+			"--shared", filepath.Join(c.folder, "shared"), "--data", filepath.Join(c.folder, "eve"), "--name", "eve",
+			"--listen", "127.0.0.1:0", "--member-ttl", fleetTTL.String(), "--advertise", advertised)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.folder}
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 3 || !bytes.Contains(out, []byte("advertise_unreachable")) ||
+			!bytes.Contains(out, []byte(want)) || !bytes.Contains(out, []byte("--advertise")) {
+			t.Fatalf("a server at %s: %v\n%s", advertised, err, out)
+		}
+	}
+	after := c.fleet("ada", "one server has all partitions", spread("ada"))
+	if len(after.GetMembers()) != 1 {
+		t.Errorf("the fleet has the members %v", after.GetMembers())
+	}
+	for i, p := range after.GetPartitions() {
+		if was := before.GetPartitions()[i]; p.GetEpoch() != was.GetEpoch() {
+			t.Errorf("%s changed hands: epoch %d, then %d", p.GetPartition(), was.GetEpoch(), p.GetEpoch())
+		}
+	}
+}
+
 // A fleet through everything that its servers may meet: one is killed, one hangs for longer
 // than its lease and wakes, one is drained, one joins. Jobs run on in every partition, and
 // logs are followed without a gap.
