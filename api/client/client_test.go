@@ -144,9 +144,11 @@ func newClient(t *testing.T, address string, patience time.Duration) *Client {
 	return c
 }
 
-func refused(code connect.Code, name string) error {
+func refused(code connect.Code, name string) error { return refusedFor(code, name, "run") }
+
+func refusedFor(code connect.Code, name, field string) error {
 	err := connect.NewError(code, "no")
-	detail, _ := connectproto.NewErrorDetail(&fairleadv1.ErrorInfo{Code: name, Message: "no", Field: "run"})
+	detail, _ := connectproto.NewErrorDetail(&fairleadv1.ErrorInfo{Code: name, Message: "no", Field: field})
 	return err.WithDetail(detail)
 }
 
@@ -242,6 +244,17 @@ func TestTokensArePresentedAndOnlyGrow(t *testing.T) {
 		if got := p.heads[i].Get("Fairlead-Token"); got != want {
 			t.Errorf("call %d presents %q, want %q", i, got, want)
 		}
+		if got := p.heads[i].Get("Fairlead-Proof"); (got == "p="+proof1) != (want != "") {
+			t.Errorf("call %d presents the proof %q", i, got)
+		}
+	}
+	p.failing = []error{refusedFor(connect.CodeOutOfRange, string(domain.CodeTokenUnproved), "Fairlead-Token[p]")}
+	if _, err := c.Runs.GetRun(t.Context(), &fairleadv1.GetRunRequest{}); Refusal(err) == nil {
+		t.Fatalf("a refused token: %v", err)
+	}
+	if _, err := c.Runs.GetRun(t.Context(), &fairleadv1.GetRunRequest{}); err != nil || len(p.heads) != 6 ||
+		p.heads[4].Get("Fairlead-Token") == "" || p.heads[5].Get("Fairlead-Token")+p.heads[5].Get("Fairlead-Proof") != "" {
+		t.Fatalf("after a token was refused %v is presented, %v", p.heads[len(p.heads)-1], err)
 	}
 	c.note(&fairleadv1.CreateRegistrationTokenResponse{Token: "frt_secret"})
 	if strings.Contains(c.tokens()["Fairlead-Token"], "frt_") {

@@ -17,6 +17,7 @@ func (a *app) cmdAdminFleet() *cobra.Command {
 		Short: "Show the servers of a fleet and who owns which partition",
 		Long: `Show the members of the fleet that the server belongs to, and every partition: its owner, the owner's
 epoch, the position of its log, and whether and why it stands still. Any member answers the same.
+Below them are claims that history is missing which nothing proves: they stop nothing.
 
 The exit code is 1 when a partition is stopped, and 0 also while one changes hands.`,
 		Example: "  fairlead admin fleet\n  fairlead admin fleet --json",
@@ -73,6 +74,11 @@ func (a *app) printFleet(res *fairleadv1.GetServerResponse) error {
 		text = a.out.table([]string{"MEMBER", "STATE", "OWNS", "ADDRESS", "VERSION", "FORMAT"}, members, 1) + "\n"
 	}
 	text += a.out.table([]string{"PARTITION", "STATE", "OWNER", "EPOCH", "POSITION", "PROBLEM"}, partitions, 1)
+	for _, p := range res.GetPartitions() {
+		if p.GetNotice() != "" {
+			text += "\nUnproved claim about " + clean(p.GetPartition()) + ", " + clean(p.GetNotice()) + "\n"
+		}
+	}
 	_, err := fmt.Fprint(a.out, text)
 	return err
 }

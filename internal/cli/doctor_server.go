@@ -42,6 +42,10 @@ func (a *app) checkServer(ctx context.Context) []Finding {
 			out = append(out, Finding{"partition " + p.GetPartition(), findFail, p.GetState() + ": " + p.GetProblem(),
 				"see the server's log; nothing of this partition is served until it is looked at"})
 		}
+		if p.GetNotice() != "" {
+			out = append(out, Finding{"partition " + p.GetPartition(), findWarn, p.GetNotice(),
+				"find out who that is; if keys were lost, the claim may be true: see docs/ops/failover.md"})
+		}
 	}
 	return append(out, serverClock(ctx, place.Server)...)
 }

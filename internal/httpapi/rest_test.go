@@ -303,6 +303,18 @@ func TestAcknowledgementTokensArriveAndAreChecked(t *testing.T) {
 	if len(w.runs.tokens) != 1 || w.runs.tokens[0] != token {
 		t.Errorf("tokens %v", w.runs.tokens)
 	}
+	other := domain.Token{Partition: "p2", Epoch: 1, Position: 9, Digest: domain.DigestOf(nil)}
+	const proof = "0123456789abcdef.AAAAAAAAAAAAAAAAAAAAAA"
+	for header, want := range map[string]domain.Proof{"p2=" + proof: proof, "p1=x, p2=" + proof + ",": proof,
+		"p2": "", "p2=" + proof + "A": "", proof: "", "p3=" + proof: "", "": ""} {
+		w.do("POST", "/api/v1/runs", `{}`, "Idempotency-Key", "k", "Fairlead-Token", token.String()+", "+other.String(),
+			"Fairlead-Proof", header)
+		proved := other
+		proved.Proof = want
+		if len(w.runs.tokens) != 2 || w.runs.tokens[0] != token || w.runs.tokens[1] != proved {
+			t.Errorf("with proofs %q: tokens %v", header, w.runs.tokens)
+		}
+	}
 	for _, wrong := range []string{"x", strings.Repeat(token.String()+",", 17)} {
 		if got := w.do("GET", "/api/v1/runs", "", "Fairlead-Token", wrong); got.status != 400 ||
 			got.info(t).Field != "Fairlead-Token" {

@@ -27,4 +27,10 @@ func TestOnlyAServersWordIsFinal(t *testing.T) {
 			t.Errorf("a server's %v is not final: %v", code, err)
 		}
 	}
+	if err := worded(connect.CodeOutOfRange, "token_unproved"); final(err) || !disowned(err) {
+		t.Errorf("a refused token: final %t, disowned %t", final(err), disowned(err))
+	}
+	if disowned(connect.NewError(connect.CodeOutOfRange, "a proxy's")) {
+		t.Error("something on the way counts as a server that refuses a token")
+	}
 }

@@ -320,8 +320,27 @@ func TestTheHighestTokenIsPresented(t *testing.T) {
 	r.answer(upload, &runnerv1.ExchangeResponse{Token: token(9)})
 	r.answer(poll, &runnerv1.ExchangeResponse{Token: token(7)})
 	r.pass(pollPause)
-	if got := r.sent[poll].GetToken(); got != token(9) {
-		t.Errorf("token %s", got)
+	if got := r.sent[poll].GetToken(); got != token(9) || r.sent[poll].GetProof() != "" {
+		t.Errorf("token %s, proof %q", got, r.sent[poll].GetProof())
+	}
+	const proof = "0123456789abcdef.AAAAAAAAAAAAAAAAAAAAAA"
+	r.answer(poll, &runnerv1.ExchangeResponse{Token: token(10), Proof: proof})
+	r.pass(pollPause)
+	sent := r.sent[poll]
+	if sent.GetToken() != token(10) || sent.GetProof() != proof {
+		t.Errorf("token %s, proof %q", sent.GetToken(), sent.GetProof())
+	}
+	// A server that does not hold it, and that nothing proves it to, refuses all that comes
+	// with it: the runner goes on without.
+	r.m.disown(&runnerv1.ExchangeRequest{Token: token(9)})
+	if r.m.token.Position != 10 {
+		t.Error("the refusal of an earlier token counts for this one")
+	}
+	r.m.disown(sent)
+	r.answer(poll, &runnerv1.ExchangeResponse{})
+	r.pass(pollPause)
+	if got := r.sent[poll]; got.GetToken() != "" || got.GetProof() != "" {
+		t.Errorf("after the refusal: token %s, proof %q", got.GetToken(), got.GetProof())
 	}
 }
 
