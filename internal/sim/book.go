@@ -231,7 +231,7 @@ func (b *book) lost(p *process, partition domain.PartitionID) {
 // heard notes what a runner is told.
 func (b *book) heard(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.ExchangeResponse) {
 	b.told(m, req, resp)
-	if t, ok := domain.ParseToken(resp.GetToken()); ok {
+	if t, ok := domain.ParseProvenToken(resp.GetToken(), resp.GetProof()); ok {
 		b.token(t)
 	}
 	for _, ack := range resp.GetAcks() {

@@ -8,5 +8,5 @@ func Sentences() []string {
 	for _, c := range checkers(nil) {
 		out = append(out, c.sentence)
 	}
-	return append(out, checkRows, checkPlan, checkLogs)
+	return append(out, checkRows, checkPlan, checkLogs, checkInvented)
 }

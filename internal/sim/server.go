@@ -100,7 +100,8 @@ func (s *server) boot(p *process) error {
 		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: w.swarm.paranoid,
 		Hold: w.swarm.abandon, Format: codec.Format,
 		Spread: store.SpreadRepository, Forward: f.forward, Moved: f.moved, Poll: w.swarm.look,
-		Fatal: func(error) { s.crash(appendBroken) }})
+		Prover: w.prover,
+		Fatal:  func(error) { s.crash(appendBroken) }})
 	driver, err := fleet.New(fleet.Config{Store: d, Engine: e, TTL: w.swarm.member, Partitions: everywhere, Host: p,
 		Member: store.Member{Name: s.name, Session: s.label(), Address: s.name, Version: "sim", Format: codec.Format},
 		Kick:   f.kick, Log: log})

@@ -25,7 +25,10 @@ func (w *world) trouble() {
 	w.nowAndThen(machineDies, func() { w.anyMachine(true, machineDies) })
 	w.nowAndThen(runnerVanishes, func() { w.anyMachine(true, runnerVanishes) })
 	w.nowAndThen(runnerStops, func() { w.stopMachine() })
-	w.nowAndThen(liarSpeaks, func() { w.lie() })
+	w.nowAndThen(liarSpeaks, func() {
+		w.lie()
+		w.invent()
+	})
 }
 
 // nowAndThen does something at random times, as often per minute as the seed drew.

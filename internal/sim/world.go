@@ -9,6 +9,7 @@ import (
 	"time"
 
 	blobs "github.com/fairlead-ci/fairlead/internal/blob/memory"
+	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/store/memory"
 )
@@ -55,6 +56,7 @@ type world struct {
 	store            *memory.Store
 	objects          *blobs.Store
 	key              ed25519.PrivateKey
+	prover           *credential.Prover
 	storeFullUntil   time.Duration
 	objectsFullUntil time.Duration
 	cuts             map[[2]string]time.Duration // until when two don't hear each other
@@ -158,7 +160,7 @@ func newWorld(seed uint64, o Options) *world {
 	w.trace.keep = o.Trace
 	var key [ed25519.SeedSize]byte
 	binary.BigEndian.PutUint64(key[:], seed)
-	w.key = ed25519.NewKeyFromSeed(key[:])
+	w.key, w.prover = ed25519.NewKeyFromSeed(key[:]), proverOf(seed, key[:])
 	w.book = newBook(w)
 	for i := range w.swarm.partitions {
 		w.partitions = append(w.partitions, domain.PartitionID(fmt.Sprintf("p%d", i)))
