@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"time"
@@ -206,6 +208,8 @@ type wait struct {
 const (
 	waitLeast = 50 * time.Millisecond
 	waitMost  = 2 * time.Second
+	// tellAfter is how long a first contact may take before somebody hears that it does.
+	tellAfter = 2 * time.Second
 )
 
 func (c *Client) newWait() *wait { return &wait{client: c, since: time.Now(), step: waitLeast} }
@@ -215,13 +219,17 @@ func (w *wait) alive() { w.since, w.step = time.Now(), waitLeast }
 
 // again sleeps before the next try; false when there shall be none.
 func (w *wait) again(ctx context.Context, err error) bool {
-	if Unreachable(err) && !w.client.reached.Load() {
+	first := Unreachable(err) && !w.client.reached.Load()
+	if first && (!w.client.await || lasting(err)) {
 		return false // it is not there at all: say so at once
 	}
 	pause := time.Duration(rand.Int64N(int64(w.step))) + time.Millisecond
 	w.step = min(2*w.step, waitMost)
 	if time.Since(w.since)+pause > w.client.patience {
 		return false
+	}
+	if first && time.Since(w.since)+pause > tellAfter && w.client.waiting != nil && !w.client.told.Swap(true) {
+		w.client.waiting(err, w.since.Add(w.client.patience))
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -231,6 +239,16 @@ func (w *wait) again(ctx context.Context, err error) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// lasting reports whether no answer came for a reason that trying again does not mend.
+func lasting(err error) bool {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var speech tls.RecordHeaderError // something that speaks no TLS
+	var alert tls.AlertError         // something that wants to speak it otherwise
+	return errors.As(err, &certificate) || errors.As(err, &speech) || errors.As(err, &alert) ||
+		errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &name) && name.IsNotFound
 }
 
 // Refusal is the server's answer of no in an error of this client; nil when err is not

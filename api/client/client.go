@@ -39,8 +39,16 @@ type Options struct {
 	HTTP *http.Client
 	// Patience is how long a call goes on trying, and a stream goes on coming back, while
 	// the server is away. It counts from the last sign of life; zero means 30 seconds,
-	// negative: not at all. A server that was never reached is not waited for.
+	// negative: not at all. A server that was never reached is not waited for without Await.
 	Patience time.Duration
+	// Await makes the first contact patient as well: a server that is not up yet, or whose
+	// load balancer has none, is asked again. What trying again can't mend, a certificate that
+	// is not trusted or a name that nobody has, is told at once.
+	Await bool
+	// Waiting is told once, two seconds after the first contact was tried, what is in the way
+	// and until when it is tried; nil: nobody is told. It may be called on any goroutine that
+	// makes a call.
+	Waiting func(err error, until time.Time)
 	// UserAgent names the program; "" means fairlead.
 	UserAgent string
 }
@@ -61,6 +69,9 @@ type Client struct {
 	agent    string
 	patience time.Duration
 	reached  atomic.Bool // the server answered at least once
+	await    bool
+	told     atomic.Bool // that the first contact takes long
+	waiting  func(err error, until time.Time)
 
 	mu   sync.Mutex
 	seen map[domain.PartitionID]domain.Token
@@ -74,7 +85,7 @@ func New(server string, token domain.Secret, options Options) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimSuffix(base.String(), "/"), token: token, http: options.HTTP, agent: options.UserAgent,
-		patience: options.Patience, seen: map[domain.PartitionID]domain.Token{},
+		patience: options.Patience, await: options.Await, waiting: options.Waiting, seen: map[domain.PartitionID]domain.Token{},
 	}
 	if c.patience == 0 {
 		c.patience = 30 * time.Second

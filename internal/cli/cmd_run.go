@@ -81,6 +81,7 @@ func (a *app) runRun(ctx context.Context, o *runOptions) error {
 			return err
 		}
 	}
+	a.awaits = true
 	c, err := a.connect()
 	if err != nil {
 		return err

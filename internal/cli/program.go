@@ -62,6 +62,7 @@ type app struct {
 	json     bool
 	data     string
 	patience time.Duration
+	awaits   bool // its first contact is patient, too
 	started  bool // a command began its work
 	last     func(answer json.RawMessage) any
 	sources  sources // of the diagnostics that a refusal may carry
@@ -144,8 +145,15 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.client, err = client.New(place.Server, place.Token, client.Options{
-		Patience: a.patience, UserAgent: "fairlead/" + a.Version})
+	options := client.Options{Patience: a.patience, Await: a.awaits, UserAgent: "fairlead/" + a.Version,
+		Waiting: func(err error, until time.Time) {
+			a.note("%s. Trying until %s (--patience %s)", clean(client.Explain(err)), until.Local().Format(time.TimeOnly),
+				a.patience)
+		}}
+	if options.Patience == 0 {
+		options.Patience = -1 // a person who says none means none
+	}
+	a.client, err = client.New(place.Server, place.Token, options)
 	if err != nil {
 		return nil, &usageError{err.Error() + " (from " + place.From + ")"}
 	}
@@ -193,6 +201,7 @@ func (a *app) do(work func(ctx context.Context, args []string) error) func(*cobr
 func (a *app) call(work func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
 	[]string) error {
 	return a.do(func(ctx context.Context, args []string) error {
+		a.awaits = true
 		c, err := a.connect()
 		if err != nil {
 			return err

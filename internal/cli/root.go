@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// patienceDefault is how long a call or a stream waits for a server that went away.
+// patienceDefault is how long a call or a stream waits for a server that went away, or is not
+// there yet.
 const patienceDefault = time.Minute
 
 // Groups of commands in the help.
@@ -38,7 +39,8 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("fairlead {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.data, "data", "", "`folder` of the server (default $FAIRLEAD_DATA, else the user's data folder)")
-	flags.DurationVar(&a.patience, "patience", patienceDefault, "how long to wait for a server that went away")
+	flags.DurationVar(&a.patience, "patience", patienceDefault,
+		"how long to wait for a server that does not answer; 0: not at all")
 	root.AddGroup(&cobra.Group{ID: groupRuns, Title: "Runs:"},
 		&cobra.Group{ID: groupSource, Title: "Repositories and workflows:"},
 		&cobra.Group{ID: groupServe, Title: "Server and runners:"})
