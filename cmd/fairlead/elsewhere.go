@@ -23,14 +23,26 @@ import (
 // errBetween: nobody leads the pool and holds the logs at this moment, as far as is known.
 var errBetween = domain.Reject(domain.CodeNotOwner, "The pool is between two servers of the fleet; try again.")
 
-// elsewhere is control.Elsewhere: the server that leads the pool and holds the logs.
+// elsewhere is control.Elsewhere: the server that leads the pool and holds the logs. A pool
+// that changes hands is waited for; a request that another server passed on is not, since
+// that one waits and looks for itself.
 func (s *server) elsewhere(ctx context.Context) (*control.Remote, error) {
 	if s.logs.Held() {
 		return nil, nil
 	}
-	h := s.fleet.peers.Holder(defaultPool.Partition())
-	if h.Here || h.Address == "" || httpapi.Forwarded(ctx) {
+	if httpapi.Forwarded(ctx) {
 		return nil, errBetween
+	}
+	var h peer.Holder
+	held := false
+	if !s.fleet.waiting.until(ctx, func() (bool, <-chan struct{}) {
+		held, h = s.logs.Held(), s.fleet.peers.Holder(defaultPool.Partition())
+		return held || !h.Here && h.Address != "", h.Changed
+	}) {
+		return nil, errBetween
+	}
+	if held {
+		return nil, nil
 	}
 	client := s.fleet.peers.Client(h)
 	within := func(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -53,6 +53,8 @@ type membership struct {
 	herald *peer.Herald
 	peers  *peer.Peers
 	driver *fleet.Driver
+	// waiting is where reads wait that need the pool's leader while nobody is it.
+	waiting waitingRoom
 }
 
 // enter finds out what the store's shape is and who else uses it. A server without a shared
