@@ -137,6 +137,10 @@ func (a *app) somethingMissing(ctx context.Context, r LossRequest) error {
 	}
 	for _, p := range res.GetPartitions() {
 		if p.GetPartition() == r.Partition && p.GetState() == "owned" {
+			if p.GetNotice() != "" {
+				return Refused("nothing_missing", fmt.Errorf("partition %s does not stand still, and nothing proves what "+
+					"somebody claims (%s). If keys were lost and it is true, give --anyway", r.Partition, p.GetNotice()))
+			}
 			return Refused("nothing_missing", fmt.Errorf("nothing is there to accept: the server has partition %s up to "+
 				"position %d and does not miss any of it; nobody showed it an acknowledgement of more. To record a loss all "+
 				"the same, give --anyway", r.Partition, p.GetPosition()))

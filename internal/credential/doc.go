@@ -1,7 +1,7 @@
 // Package credential makes, keeps and checks everything that proves who somebody is: the
 // administrator's token, sign-in codes and sessions, tokens of attempts, registration
-// tokens of runners, and the keys that sign manifests. It also says where the server may
-// listen without TLS.
+// tokens of runners, the keys that sign manifests, and those that prove acknowledgements. It
+// also says where the server may listen without TLS.
 //
 // It deliberately decides no permission (that is the one authorisation point of httpapi),
 // knows no HTTP, and stores no secret of a workflow.

@@ -17,7 +17,7 @@ import (
 // them to every replica; From says when each of them starts to use a key.
 type keyFile struct {
 	ID     string    `json:"id"`
-	Use    string    `json:"use"` // "manifest" or "attempt"
+	Use    string    `json:"use"` // "manifest", "attempt" or "acknowledgement"
 	From   time.Time `json:"from"`
 	Secret []byte    `json:"secret"`
 }

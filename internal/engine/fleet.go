@@ -305,7 +305,8 @@ func (e *Engine) report(ctx context.Context, s *seat, w Wire) {
 	w.Version, w.Partition = WireVersion, s.partition
 	w.Cause = domain.Cause{Actor: domain.Actor{Kind: actorHolder, ID: holderOf(ctx)}}
 	if _, err := e.cfg.Forward(ctx, *h, w); err != nil {
-		e.cfg.Log.Warn("owner could not be told of an acknowledgement that is not held", "partition", s.partition, "error", err)
+		e.cfg.Log.Warn("owner could not be told of an acknowledgement that is not held",
+			"partition", s.partition, "error", err)
 	}
 }
 

@@ -50,8 +50,8 @@ func (c *Claim) Sentence() string {
 	case domain.StandingForged:
 		why = fmt.Sprintf("its proof names key %s and was not made with it: it is invented", c.Key)
 	}
-	return fmt.Sprintf("%s presented an acknowledgement of position %d under epoch %d, which is not held (the end is %d), "+
-		"and %s. It was refused, and nothing is stopped for it.", c.Holder, c.Position, c.Epoch, c.Held, why)
+	return fmt.Sprintf("%s presented an acknowledgement of position %d under epoch %d, which is not held (the end is %d)"+
+		", and %s. It was refused, and nothing is stopped for it.", c.Holder, c.Position, c.Epoch, c.Held, why)
 }
 
 // weight orders claims by how likely they are to be true: the shown one is not hidden by

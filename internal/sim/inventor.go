@@ -28,8 +28,9 @@ func (w *world) invent() {
 		return
 	}
 	real := pick(r, w.book.promises.tokens...)
-	t := domain.Token{Partition: p, Epoch: real.Epoch + uint64(r.IntN(2)), Position: real.Position + 1 + uint64(r.IntN(2000)),
-		Digest: domain.DigestOf([]byte(fmt.Sprintf("an invention %d", r.IntN(1000))))}
+	t := domain.Token{Partition: p, Epoch: real.Epoch + uint64(r.IntN(2)),
+		Position: real.Position + 1 + uint64(r.IntN(2000)),
+		Digest:   domain.DigestOf([]byte(fmt.Sprintf("an invention %d", r.IntN(1000))))}
 	switch r.IntN(3) {
 	case 0:
 		t.Proof = real.Proof

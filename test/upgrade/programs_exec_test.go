@@ -23,7 +23,8 @@ var flagLong = flag.Bool("long", false, "also the scripts that take minutes: bac
 type edit struct{ file, from, to string }
 
 // previous makes the program as it was before format 2: no event and no command has the
-// runner's version, and the runner says neither its processor nor the names of steps.
+// runner's version, and the runner says neither its processor nor the names of steps. Nor have
+// acknowledgement tokens a proof: no server makes one, and nobody brings one.
 var previous = []edit{
 	{"internal/core/codec/codec.go", "const Format uint32 = 2\n", "const Format uint32 = 1\n"},
 	{"internal/core/run/event.go", "	RunnerVersion string           `json:\"runner_version,omitempty\"`\n", ""},
@@ -37,6 +38,10 @@ var previous = []edit{
 	{"internal/runner/identity.go", "Arch: arch,", "Arch: arch[:0],"},
 	{"internal/runner/job/run.go", "runnerv1.Step{Index: uint32(s.Index), Name: s.Name}",
 		"runnerv1.Step{Index: uint32(s.Index)}"},
+	{"internal/engine/batch.go", "		token.Proof = o.prove(token)\n", ""},
+	{"internal/engine/fleet.go", "	before.Proof = e.cfg.Prover.Prove(before) // this server saw it in the store\n", ""},
+	{"internal/engine/proof.go", "if standing == domain.StandingProved {", "if standing != \"\" {"},
+	{"internal/runner/machine_plan.go", "		Proof: string(m.token.Proof),\n", ""},
 }
 
 // next makes a program that has given up format 1.
