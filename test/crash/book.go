@@ -252,7 +252,7 @@ func (b *Book) code(code, message string) {
 	defer b.mu.Unlock()
 	b.codes[code]++
 	switch code {
-	case "history_lost", "stream_quarantined", "evaluation_mismatch", "report_conflicted":
+	case "history_lost", "token_unproved", "stream_quarantined", "evaluation_mismatch", "report_conflicted":
 		b.note("the server answered %s: %s", code, message)
 	}
 }
