@@ -9,13 +9,23 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/runner/job"
 )
 
-// lie sends something that is not so, with a real session: a result of somebody else's
-// attempt, another result of its own, an epoch that is over or never was, chunks of others.
+// lie sends something that is not so; some who do can't stop.
 func (w *world) lie() {
+	for range pick(w.stream("liar/babbles"), 1, 1, 4, 8) {
+		w.oneLie()
+	}
+}
+
+// oneLie sends something that is not so, with a real session: a result of somebody else's
+// attempt, another result of its own, an epoch that is over or never was, chunks of others.
+func (w *world) oneLie() {
 	r := w.stream("liar")
-	m := pick(r, w.machines...)
 	aimed := r.IntN(2) == 0 // at what somebody holds now
 	att, ok := w.book.anyAttempt(r, aimed)
+	m := pick(r, w.machines...)
+	if holder := w.book.runners[att.runner]; r.IntN(3) == 0 && holder != nil {
+		m = holder
+	}
 	if m.id.session == "" || !ok {
 		return
 	}
@@ -23,41 +33,44 @@ func (w *world) lie() {
 	req := &runnerv1.ExchangeRequest{Session: m.id.session, Resume: m.id.resume, Sequence: 1}
 	id := string(att.id)
 	own := string(att.runner) == m.id.runner
-	if aimed && !own {
-		epoch = att.epoch // everything is right but who speaks
-	}
 	// Of an attempt that a runner may still hold, its own word is the truth, whatever it says.
 	live := own && (att.open || m.attempts[id] != nil)
-	lied := !live || epoch != att.epoch // under another epoch not even the holder is believed
+	switch {
+	case aimed && !own:
+		epoch = att.epoch // everything is right but who speaks
+	case live && epoch == att.epoch:
+		epoch++ // under another epoch not even the holder is believed
+	}
 	what, kind := "", r.IntN(5)
 	if own && !live && r.IntN(2) == 0 {
-		kind, epoch, lied = 0, att.epoch, true // who has told how it ended tells it otherwise
+		kind, epoch = 0, att.epoch // who has told how it ended tells it otherwise
 	}
-	switch {
-	case kind == 0 && lied:
+	switch kind {
+	case 0:
 		what = "result"
 		res := &runnerv1.Result{Attempt: id, Epoch: epoch, Outcome: pick(r, "success", "failure", "cancelled"),
 			Message: fmt.Sprintf("a lie %d", r.IntN(1000)), FailureClass: "user_code"}
 		job.Seal(res)
 		req.Results = append(req.Results, res)
-	case kind == 1 && lied:
+	case 1:
 		what = "progress"
 		req.Progress = append(req.Progress, &runnerv1.Progress{Attempt: id, Epoch: epoch, Sequence: uint64(r.IntN(9) + 1),
 			Observed: string(domain.ObservedRunning), Steps: []*runnerv1.Step{{Index: 0, StartedUs: 1}}})
-	case kind == 2 && lied:
+	case 2:
 		what = "chunk"
 		text := []byte(fmt.Sprintf("%s a lie %d\n", id, r.IntN(1000)))
 		req.Chunks = append(req.Chunks, &runnerv1.Chunk{Attempt: id, Epoch: epoch, Sequence: uint64(r.IntN(9) + 1), Stream: 1,
 			Data: text, Checksum: domain.Checksum(text)})
-	case kind == 3 && lied:
+	case 3:
 		what = "decline"
 		req.Declines = append(req.Declines, &runnerv1.Decline{Attempt: id, Epoch: epoch, Reason: "a lie"})
-	case !own:
+	default:
+		if own {
+			return // the holder's list of renewals is the holder's
+		}
 		what = "renewal"
 		req.Renewals = append(req.Renewals, &runnerv1.Renewal{Attempt: id, Epoch: epoch})
 		req.KnownCancels = append(req.KnownCancels, id)
-	default:
-		return
 	}
 	w.line("liar", "says", "%s of %s epoch %d as %s", what, short(id), epoch, m.name)
 	w.call(call{from: w.clients[0].process, name: "liar", to: pick(r, w.servers...), what: "lie",
