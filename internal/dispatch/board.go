@@ -46,7 +46,8 @@ type lease struct {
 	abandonBy time.Time
 	lastSeen  time.Time
 	uncertain bool
-	lapsing   bool // a lapse is on its way
+	lapsing   bool // a lapse is on its way: nothing is promised meanwhile
+	doubt     bool // one that was sent may be committed, and nobody knows
 	stop      *stop
 	held      bool // the runner has named it in a renewal
 }
@@ -130,7 +131,6 @@ func (b *board) leads(pools domain.PartitionID) bool { return !b.follows || b.le
 func (b *board) fresh(pools domain.PartitionID, now time.Time) {
 	for _, l := range b.leases {
 		if l.pool.Partition() == pools && !l.uncertain {
-			l.lapsing = false
 			l.until, l.abandonBy = now.Add(b.timing.Lease), now.Add(b.timing.Abandon)
 		}
 	}
@@ -269,7 +269,9 @@ func (b *board) left(id domain.RunnerID) {
 }
 
 // renewed answers one renewal. known is false when memory can't tell: then the store is
-// asked. regain says that the lease had lapsed and the run must take it back first.
+// asked. regain says that the lease had lapsed and the run must take it back first. While a
+// lapse is under way the answer is no lease and known: what the runner was promised now, the
+// lapse would not say, and the next attempt could begin before the runner has abandoned.
 func (b *board) renewed(
 	runner domain.RunnerID,
 	attempt domain.AttemptID,
@@ -281,12 +283,18 @@ func (b *board) renewed(
 		return nil, false, false
 	}
 	l.held, l.lastSeen = true, now
-	if l.uncertain || l.lapsing {
+	switch {
+	case l.uncertain:
 		return l, true, true
+	case !l.promises():
+		return nil, true, false
 	}
 	b.extend(l, now)
 	return l, true, false
 }
+
+// promises reports whether the lease may be renewed: it has not lapsed, and no lapse is under way.
+func (l *lease) promises() bool { return !l.uncertain && !l.lapsing && !l.doubt }
 
 // extend renews a lease, never beyond what a requested stop allows.
 func (b *board) extend(l *lease, now time.Time) {
@@ -311,7 +319,7 @@ func (b *board) lapses(now time.Time) []lease {
 	var out []lease
 	for _, id := range slices.Sorted(maps.Keys(b.leases)) {
 		l := b.leases[id]
-		if l.uncertain || l.lapsing || l.until.After(now) || !b.leads(l.pool.Partition()) {
+		if l.uncertain || l.lapsing || l.until.After(now) && !l.doubt || !b.leads(l.pool.Partition()) {
 			continue
 		}
 		l.lapsing = true

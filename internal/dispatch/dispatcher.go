@@ -182,17 +182,20 @@ func (d *Dispatcher) keep(ctx context.Context, grace bool) {
 }
 
 // lapseAnswered lets the keeper try again when a lapse could not be recorded. A rejection
-// means that the run knows better: the attempt ended, or the lease is another one.
+// means that the run knows better: the attempt ended, or the lease is another one. Without an
+// answer it may be committed yet: it is sent until there is one, and promises wait for that.
 func (d *Dispatcher) lapseAnswered(attempt domain.AttemptID, err error) {
 	if err == nil {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	r, sure := domain.AsRejection(err)
 	if l := d.board.leases[attempt]; l != nil {
 		l.lapsing = false
+		l.doubt = !sure || l.doubt && passing(r.Code) // this one came to nothing; an earlier one may not
 	}
-	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeLeaseNotLive {
+	if sure && r.Code == domain.CodeLeaseNotLive {
 		d.board.dropLease(attempt)
 	}
 }

@@ -313,13 +313,13 @@ func (d *Dispatcher) renew(
 		l, known, regain := d.board.renewed(who.Runner.Runner, att, epoch, now)
 		var reply *runnerv1.RenewalReply
 		speaks := d.speaks(who.pool.Partition())
-		if known && !regain && speaks {
+		if l != nil && !regain && speaks {
 			reply = live(l, now)
 		}
 		d.mu.Unlock()
 		switch {
 		case reply != nil:
-		case known && !regain: // the next leader answers
+		case known && !regain: // the next leader answers, or the next time
 		case known:
 			reply = d.regain(ctx, l.tenant, l.partition, att, epoch)
 		default:
@@ -336,7 +336,9 @@ func live(l *lease, now time.Time) *runnerv1.RenewalReply {
 		LeaseMs: max(l.until.Sub(now).Milliseconds(), 0), AbandonMs: max(l.abandonBy.Sub(now).Milliseconds(), 0)}
 }
 
-// regain asks the run to take a lapsed lease back.
+// regain asks the run to take a lapsed lease back. The answer may be a late one: the lease can
+// have lapsed again, or be about to. So it is memory that says whether the lease is live, and
+// before it does, the runner is told nothing.
 func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domain.PartitionID,
 	att domain.AttemptID, epoch uint64) *runnerv1.RenewalReply {
 	now := d.now()
@@ -348,8 +350,8 @@ func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domai
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.board.leases[att]; err == nil && l != nil && l.epoch == epoch && d.speaks(l.pool.Partition()) {
-		l.uncertain, l.lapsing = false, false
+	l := d.board.leases[att]
+	if err == nil && l != nil && l.epoch == epoch && l.promises() && d.speaks(l.pool.Partition()) {
 		d.board.extend(l, d.now())
 		return live(l, d.now())
 	}

@@ -150,11 +150,11 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 		d.wake(e.Runner)
 	case *run.LeaseLapsed:
 		if l := d.board.leases[att]; l != nil {
-			l.uncertain, l.lapsing = true, false
+			l.uncertain, l.lapsing, l.doubt = true, false, false
 		}
 	case *run.LeaseRegained:
 		if l := d.board.leases[att]; l != nil {
-			l.uncertain, l.lapsing = false, false
+			l.uncertain, l.lapsing, l.doubt = false, false, false
 			d.board.extend(l, now)
 		}
 	case *run.AttemptStopRequested:

@@ -284,6 +284,15 @@ func (b *book) acts(a *attempt, begins bool) {
 	}
 }
 
+// mayAct notes that a runner was allowed an attempt until a later time than before.
+func (b *book) mayAct(a *attempt) {
+	for i := range b.checks {
+		if f := b.checks[i].mayAct; f != nil {
+			f(a)
+		}
+	}
+}
+
 func (b *book) token(t domain.Token) {
 	if t != (domain.Token{}) {
 		b.promises.tokens = append(b.promises.tokens, t)

@@ -16,6 +16,7 @@ type checker struct {
 	acquired func(own store.Ownership)                           // a partition has a new owner
 	held     func(id domain.StreamID, version uint64, state any) // what an owner holds in memory
 	acts     func(a *attempt, begins bool)                       // a step of a job begins or stops acting
+	mayAct   func(a *attempt)                                    // an attempt may act longer than before
 	end      func()                                              // the world has come to rest
 
 	said func(m *machine, req *runnerv1.ExchangeRequest) // by an honest runner

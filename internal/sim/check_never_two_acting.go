@@ -21,6 +21,7 @@ func neverTwoActing(w *world) checker {
 		effectful bool
 	}
 	grants := map[domain.JobID]*grant{}
+	lapsed := map[domain.AttemptID]time.Time{}
 	return checker{
 		sentence: checkNeverTwo,
 		acts: func(a *attempt, begins bool) {
@@ -40,6 +41,11 @@ func neverTwoActing(w *world) checker {
 			}
 			acting[job], newest[job] = a, a.order.Number
 		},
+		mayAct: func(a *attempt) {
+			if by, ok := lapsed[domain.AttemptID(a.id)]; ok {
+				w.mayNotOutlive(a, by)
+			}
+		},
 		event: func(e *seen) {
 			if e.number == 0 {
 				return
@@ -55,13 +61,34 @@ func neverTwoActing(w *world) checker {
 				grants[job] = &grant{abandonBy: event.AbandonBy, effectful: e.before.Skeleton(e.job).Effectful}
 			case *run.LeaseLapsed:
 				g.abandonBy = event.AbandonBy
+				lapsed[e.attempt()] = event.AbandonBy
+				for _, m := range w.machines {
+					if a := m.attempts[string(e.attempt())]; a != nil {
+						w.mayNotOutlive(a, event.AbandonBy)
+					}
+				}
 			case *run.LeaseRegained:
 				g.abandonBy = event.AbandonBy
+				delete(lapsed, e.attempt())
 			case *run.LeaseDeclined:
 				g.closed = true
+				delete(lapsed, e.attempt())
 			case *run.AttemptConcluded:
-				g.closed = g.closed || event.Report != ""
+				if event.Report != "" {
+					g.closed = true
+					delete(lapsed, e.attempt())
+				}
 			}
 		},
+	}
+}
+
+// mayNotOutlive compares until when a runner was allowed to act with what history says of it
+// once the lease has lapsed: what comes after the attempt is planned by that. The clock by which
+// it was written is the store's, read some time ago.
+func (w *world) mayNotOutlive(a *attempt, abandonBy time.Time) {
+	if until := start.Add(time.Duration(a.abandonAt)); a.alive && until.After(abandonBy.Add(w.behind+time.Millisecond)) {
+		w.violation(checkNeverTwo, "%s may act on %s until %s, and history says that it abandons by %s",
+			a.id, a.machine.name, until, abandonBy)
 	}
 }

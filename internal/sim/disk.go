@@ -21,6 +21,7 @@ type disk struct {
 	*memory.Store
 	server  *server
 	process *process
+	steered bool // it has read the store's clock
 }
 
 func (d *disk) world() *world { return d.server.world }
@@ -145,9 +146,16 @@ func (d *disk) Acquire(ctx context.Context, p domain.PartitionID, owner string) 
 
 // Renew implements store.Fleet.
 func (d *disk) Renew(ctx context.Context, m store.Member, ttl time.Duration) (store.Picture, error) {
-	return ask(ctx, d, op{"renew", false}, func() (store.Picture, error) {
+	w, read := d.world(), time.Duration(0)
+	picture, err := ask(ctx, d, op{"renew", false}, func() (store.Picture, error) {
+		read = w.sched.now
 		return d.Store.Renew(context.Background(), m, ttl)
 	})
+	if err == nil && !d.steered {
+		d.steered = true
+		w.behind = max(w.behind, w.sched.now-read) // better readings follow, worse ones don't count
+	}
+	return picture, err
 }
 
 // Leave implements store.Fleet.

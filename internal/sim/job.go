@@ -109,6 +109,7 @@ func (a *attempt) killAt() supervisor.Instant {
 }
 
 func (a *attempt) start() {
+	a.machine.world.book.mayAct(a)
 	a.watch()
 	a.progress(domain.ObservedPreparing)
 	a.later(between(a.random, 20*time.Millisecond, time.Second), func() {
@@ -131,6 +132,7 @@ func (a *attempt) watch() {
 func (a *attempt) extend(to supervisor.Instant) {
 	if to > a.abandonAt {
 		a.abandonAt = to
+		a.machine.world.book.mayAct(a)
 		a.watch()
 	}
 }

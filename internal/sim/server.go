@@ -47,6 +47,15 @@ func (s *server) label() string { return fmt.Sprintf("%s.%d", s.name, s.starts) 
 
 func (s *server) up() bool { return s.process != nil && !s.process.dead }
 
+// leads says whether it leads the pool and may say so.
+func (s *server) leads() bool {
+	if !s.ready || !s.fleet.Valid() {
+		return false
+	}
+	_, owns := s.engine.Holds()[poolName.Partition()]
+	return owns
+}
+
 // wall is this machine's wall clock.
 func (s *server) wall() time.Time { return s.world.wall().Add(s.skew) }
 

@@ -49,12 +49,13 @@ const (
 	sourceAway     fault = "source-away"       // the source system does not answer
 	hookLost       fault = "hook-lost"         // nobody tells of a push
 	liarSpeaks     fault = "liar-speaks"       // a runner says what is not so
+	leaderStrands  fault = "leader-strands"    // the pool's leader and its runners hear only each other
 )
 
 // laterFaults draw from streams of their own, so that the worlds of older seeds keep their
 // draws.
 func laterFaults() map[fault]odds {
-	return map[fault]odds{supervisorHang: {0.01, 0.25}}
+	return map[fault]odds{supervisorHang: {0.01, 0.25}, leaderStrands: {0.5, 4}}
 }
 
 // odds are the range from which a fault's probability is drawn, for each occasion to have

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/host"
@@ -29,6 +30,7 @@ func (w *world) trouble() {
 		w.lie()
 		w.invent()
 	})
+	w.nowAndThen(leaderStrands, func() { w.strand() })
 }
 
 // nowAndThen does something at random times, as often per minute as the seed drew.
@@ -95,10 +97,35 @@ func (w *world) jump() {
 	w.line(m.name, "!"+string(clockJumps), "by %s", d)
 }
 
-func (w *world) isolate(a, b string, most time.Duration) {
-	d := w.span(most)
+func (w *world) isolate(a, b string, most time.Duration) { w.part(a, b, w.span(most)) }
+
+// part cuts what two say to each other for as long as that.
+func (w *world) part(a, b string, d time.Duration) {
 	w.line("net", "!"+string(netCut), "%s|%s for %s", a, b, d)
 	w.cuts[[2]string{a, b}] = w.sched.now + d
+}
+
+// strand splits the network in two: the pool's leader, with the runners that speak with it, is
+// on the side without the store until long after its lease has run out.
+func (w *world) strand() {
+	i := slices.IndexFunc(w.servers, (*server).leads)
+	if i < 0 {
+		return
+	}
+	s, r := w.servers[i], w.stream("trouble/strand")
+	d := w.swarm.member + between(r, w.swarm.lease/2, w.swarm.lease+w.swarm.abandon)
+	w.part(s.name, "db", d)
+	for _, other := range w.servers {
+		if other == s {
+			continue
+		}
+		w.part(s.name, other.name, d)
+		for _, m := range w.machines {
+			if m.server() == s {
+				w.part(m.name, other.name, d)
+			}
+		}
+	}
 }
 
 func (w *world) cutSomebody() {

@@ -60,6 +60,7 @@ type world struct {
 	storeFullUntil   time.Duration
 	objectsFullUntil time.Duration
 	cuts             map[[2]string]time.Duration // until when two don't hear each other
+	behind           time.Duration               // of the store's clock is a server's at most
 
 	tenants    []domain.TenantID
 	partitions []domain.PartitionID

@@ -133,6 +133,9 @@ func (d *draft) lapseLease(c LapseLease) (Decision, *domain.Rejection) {
 		return Decision{}, nil
 	case !d.late(a.Until):
 		return Decision{}, domain.Reject(domain.CodeLeaseStillHeld, "The lease has not run out.")
+	case !c.AbandonBy.IsZero() && c.AbandonBy.Before(a.AbandonBy) && !d.late(a.AbandonBy):
+		// It was sent before the lease was regained, and knows nothing of what was promised since.
+		return Decision{}, domain.Reject(domain.CodeLeaseStillHeld, "The holder was heard since.")
 	}
 	lastSeen := utc(c.LastSeen)
 	if lastSeen.IsZero() {
