@@ -110,6 +110,7 @@ func lag(t *testing.T, forget bool) {
 	stopped := w.awaitStopped(now)
 	w.doctorSees(now)
 	w.accept(now, stopped)
+	w.awaitGoing()
 	w.resume()
 	w.progress("after the loss was accepted")
 	w.audit()
@@ -229,6 +230,34 @@ func (w *town) doctorSees(programs string) {
 	stdout, stderr, code, err := w.fairlead(programs, "doctor")
 	if err != nil || code == 0 || !strings.Contains(stdout, "stopped: ") || !strings.Contains(stdout, "accept-loss") {
 		w.t.Errorf("fairlead doctor does not see it: exit code %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+}
+
+// awaitGoing waits until no partition stands still any more, nor refuses who comes with tokens
+// of what is lost: an accepted loss is noticed within seconds.
+func (w *town) awaitGoing() {
+	w.t.Helper()
+	begun := time.Now()
+	for deadline := begun.Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		waits := ""
+		for _, s := range w.servers {
+			if _, err := s.client.Runs.ListRuns(w.t.Context(), &fairleadv1.ListRunsRequest{}); err != nil {
+				waits += fmt.Sprintf(" %s: %v;", s.name, err)
+			}
+		}
+		shows := w.show()
+		for _, p := range shows.GetPartitions() {
+			if p.GetState() != "owned" {
+				waits += fmt.Sprintf(" %s is %s;", p.GetPartition(), p.GetState())
+			}
+		}
+		if waits == "" && shows != nil {
+			w.t.Logf("every partition goes on (%s)", time.Since(begun).Round(time.Millisecond))
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("after the loss was accepted:%s", waits)
+		}
 	}
 }
 
