@@ -85,7 +85,8 @@ func New(server string, token domain.Secret, options Options) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimSuffix(base.String(), "/"), token: token, http: options.HTTP, agent: options.UserAgent,
-		patience: options.Patience, await: options.Await, waiting: options.Waiting, seen: map[domain.PartitionID]domain.Token{},
+		patience: options.Patience, await: options.Await, waiting: options.Waiting,
+		seen: map[domain.PartitionID]domain.Token{},
 	}
 	if c.patience == 0 {
 		c.patience = 30 * time.Second
