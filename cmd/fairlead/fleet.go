@@ -298,6 +298,14 @@ func (s *server) newPeers() error {
 // valid reports whether this server may still promise something from memory.
 func (s *server) valid() bool { return s.fleet == nil || s.fleet.driver.Valid() }
 
+// lasts is for how long that holds at least; nil: for ever.
+func (s *server) lasts() func() time.Duration {
+	if s.fleet == nil {
+		return nil
+	}
+	return s.fleet.driver.Lasts
+}
+
 // reachable refuses an address that other machines, or this one, could not dial.
 func reachable(address string) error {
 	rest, ok := strings.CutPrefix(address, "http://")

@@ -113,6 +113,10 @@ type board struct {
 	ready    map[domain.PartitionID]bool
 	follows  bool                        // leads only what led names
 	led      map[domain.PartitionID]bool // pools that this server leads
+	// sure are the partitions that a run has answered from since this server leads: no lapse of
+	// the leader before comes out of them any more.
+	sure  map[domain.PartitionID]bool
+	terms int // how often this server began to lead
 }
 
 func newBoard(t Timing) *board {
@@ -121,7 +125,8 @@ func newBoard(t Timing) *board {
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
 		sessions: map[domain.SessionID]domain.RunnerID{},
 		pools:    map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
-		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}, led: map[domain.PartitionID]bool{}}
+		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}, led: map[domain.PartitionID]bool{},
+		sure: map[domain.PartitionID]bool{}}
 }
 
 // leads reports whether this server places the work of the pools of a partition.
@@ -269,7 +274,8 @@ func (b *board) left(id domain.RunnerID) {
 }
 
 // renewed answers one renewal. known is false when memory can't tell: then the store is
-// asked. regain says that the lease had lapsed and the run must take it back first. While a
+// asked. regain says that the run must be asked first: the lease had lapsed and is to be taken
+// back, or a new leader can't know yet whether it has. While a
 // lapse is under way the answer is no lease and known: what the runner was promised now, the
 // lapse would not say, and the next attempt could begin before the runner has abandoned.
 func (b *board) renewed(
@@ -288,6 +294,8 @@ func (b *board) renewed(
 		return l, true, true
 	case !l.promises():
 		return nil, true, false
+	case b.follows && !b.sure[l.partition]: // a lapse of the leader before may be on its way to the store
+		return l, true, true
 	}
 	b.extend(l, now)
 	return l, true, false

@@ -336,13 +336,18 @@ func live(l *lease, now time.Time) *runnerv1.RenewalReply {
 		LeaseMs: max(l.until.Sub(now).Milliseconds(), 0), AbandonMs: max(l.abandonBy.Sub(now).Milliseconds(), 0)}
 }
 
-// regain asks the run to take a lapsed lease back. The answer may be a late one: the lease can
+// regain asks the run to take a lapsed lease back; of one that has not lapsed it makes sure. The
+// run answers when everything that was decided before is in the store, and memory was shown
+// it. The answer may be a late one: the lease can
 // have lapsed again, or be about to. So it is memory that says whether the lease is live, and
 // before it does, the runner is told nothing.
 func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domain.PartitionID,
 	att domain.AttemptID, epoch uint64) *runnerv1.RenewalReply {
+	d.mu.Lock()
+	terms := d.board.terms
+	d.mu.Unlock()
 	now := d.now()
-	_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: tenant, Partition: p, Stream: streamOf(att),
+	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: tenant, Partition: p, Stream: streamOf(att),
 		Command: run.RegainLease{Cause: internal("lease-keeper"), Attempt: att, Epoch: epoch,
 			Until: now.Add(d.cfg.Timing.Lease), AbandonBy: now.Add(d.cfg.Timing.Abandon)}})
 	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
@@ -350,8 +355,11 @@ func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domai
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err == nil && ack.Shown && d.board.terms == terms {
+		d.board.sure[p] = true
+	}
 	l := d.board.leases[att]
-	if err == nil && l != nil && l.epoch == epoch && l.promises() && d.speaks(l.pool.Partition()) {
+	if err == nil && ack.Shown && l != nil && l.epoch == epoch && l.promises() && d.speaks(l.pool.Partition()) {
 		d.board.extend(l, d.now())
 		return live(l, d.now())
 	}

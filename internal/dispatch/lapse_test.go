@@ -3,8 +3,10 @@ package dispatch
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -41,4 +43,36 @@ func TestNothingIsPromisedWhileALapseIsUnderWay(t *testing.T) {
 	if !renew() || !b.leases[attempt].abandonBy.After(by) {
 		t.Fatal("the lapse was refused, and the lease is not renewed")
 	}
+}
+
+// A lapse of the leader before may be on its way to the store, and says less than what a new
+// leader promises: it asks one run of each partition before it promises anything there.
+//
+// Promises: [LEASE-4].
+func TestANewLeaderAsksARunBeforeItPromises(t *testing.T) {
+	inPair(t, func(t *testing.T, y *yard, p *pair) {
+		h := y.register("one", 2)
+		y.request(home, 1, 2, nil)
+		first := h.poll().GetLeases()
+		synctest.Wait()
+		if first = append(first, h.poll(first...).GetLeases()...); len(first) != 2 {
+			t.Fatalf("leases %v", first)
+		}
+		p.a.Lead(poolID.Partition(), false)
+		p.b.Lead(poolID.Partition(), true)
+		for i, asks := range []bool{true, false} {
+			p.b.mu.Lock()
+			_, known, regain := p.b.board.renewed(p.b.board.session[domain.SessionID(h.session)].Runner.Runner,
+				domain.AttemptID(first[i].GetAttempt()), first[i].GetEpoch(), p.b.now())
+			p.b.mu.Unlock()
+			if !known || regain != asks {
+				t.Fatalf("renewal %d is known: %t, asks the run: %t", i, known, regain)
+			}
+			res, err := h.ask(p.b, &runnerv1.ExchangeRequest{Renewals: []*runnerv1.Renewal{
+				{Attempt: first[i].GetAttempt(), Epoch: first[i].GetEpoch()}}})
+			if err != nil || len(res.GetRenewals()) != 1 || !res.GetRenewals()[0].GetLive() {
+				t.Fatalf("renewal %d: %v, %v", i, res.GetRenewals(), err)
+			}
+		}
+	})
 }

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"time"
+
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -26,6 +28,8 @@ func (d *Dispatcher) Lead(pools domain.PartitionID, on bool) {
 	}
 	if on {
 		d.board.led[pools] = true
+		clear(d.board.sure)
+		d.board.terms++
 		d.board.fresh(pools, d.now())
 		d.changed()
 		return
@@ -85,6 +89,15 @@ func (d *Dispatcher) unsure() error {
 		return errNotLeader
 	}
 	return nil
+}
+
+// term is until when what this server says of leases counts; zero: for ever. The next leader
+// promises from then on, and a lapse that this one sent would know nothing of it.
+func (d *Dispatcher) term() (end time.Time) {
+	if d.cfg.Lasts != nil {
+		end = d.now().Add(max(d.cfg.Lasts(), 0))
+	}
+	return end
 }
 
 // speaks reports whether this server leads the pools and its right to has not run out. mu

@@ -111,6 +111,10 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 			return []any{effAnswer{item: it, err: fmt.Errorf("submit %T to %s: not begun: %w", it.env.Command, key.id, err)}}
 		}
 	}
+	if end := it.env.Before; !end.IsZero() && !now.Before(end) {
+		return []any{effAnswer{item: it, err: domain.Reject(domain.CodeNotOwner,
+			"Whoever sent the command had the right to until "+end.UTC().Format(time.RFC3339Nano)+"; try again.")}}
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			text := fmt.Sprintf("%s at version of partition position %d: %v", key.id, o.position, r)
@@ -145,7 +149,7 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 		b.counters[counterID(counter.Tenant, counter.Name)] = *counter
 	}
 	b.answers = append(b.answers, effAnswer{item: it, ack: Ack{
-		Stream: key.id, Version: s.version, Reply: decision.Reply, Refusal: decision.Refusal,
+		Stream: key.id, Version: s.version, Reply: decision.Reply, Refusal: decision.Refusal, Shown: true,
 	}})
 	if k := it.env.Key; k != nil {
 		reply, err := json.Marshal(decision.Reply)
@@ -202,7 +206,7 @@ func (o *owner) repeated(b *batch, it *item) (bool, effAnswer) {
 		return true, effAnswer{item: it, err: domain.Reject(domain.CodeIdempotencyMismatch,
 			"This idempotency key was used for another request; use a new key for a new request.")}
 	}
-	return true, effAnswer{item: it, ack: Ack{Stream: earlier.Stream, Repeat: true, Stored: earlier.Reply}}
+	return true, effAnswer{item: it, ack: Ack{Stream: earlier.Stream, Repeat: true, Stored: earlier.Reply, Shown: true}}
 }
 
 // number gives the command the counter's next value.

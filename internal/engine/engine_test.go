@@ -243,6 +243,29 @@ func TestACommandThatNobodyWaitsForAnyMoreIsNotBegun(t *testing.T) {
 	})
 }
 
+// A word that counts for a while is refused when its turn comes after that, and leaves nothing.
+// Promises: [CMD-15].
+func TestACommandIsNotDecidedAfterItsSendersRightHasRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		h := newHouse(t, st, nil)
+		defer h.engine.Close()
+		env := envelope("x", tallyCommand{do: "add", n: 1})
+		env.Before = h.engine.Now().Add(time.Second)
+		if _, err := h.engine.Submit(t.Context(), env); err != nil {
+			t.Errorf("in time: %v", err)
+		}
+		time.Sleep(time.Second)
+		_, err := h.engine.Submit(t.Context(), env)
+		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeNotOwner {
+			t.Errorf("too late: %v", err)
+		}
+		if got := h.total("x"); got != 1 {
+			t.Errorf("the total is %d", got)
+		}
+	})
+}
+
 func TestWaitingCommandsShareABatch(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
@@ -20,6 +21,9 @@ type Envelope struct {
 	// Counter, when set, is raised by one in the same transaction, and the command gets
 	// the new value through Numbered.
 	Counter string
+	// Before, when set, is the end of the sender's right to ask: from then on the owner refuses
+	// to decide the command, with not_owner, by its own clock.
+	Before time.Time
 }
 
 // Key is an idempotency or dedupe key; see store.Key for its life.
@@ -51,6 +55,9 @@ type Ack struct {
 	Stored  []byte          // with Repeat: the stored reply
 	// Refusal is an answer of no that was committed with its evidence.
 	Refusal *domain.Rejection
+	// Shown says that observers on this server were shown everything up to Token. Without it, a
+	// follower is behind its partition's owner, and memory here may not know yet what was done.
+	Shown bool
 }
 
 // Submitter accepts commands. An error is a *domain.Rejection (an answer) or a fault.

@@ -120,19 +120,26 @@ func (c *chase) tell() {
 }
 
 // await returns when observers were shown everything up to a position, when there is
-// nothing to wait for any more, when ctx ends, or after catchUpTimeout.
-func (c *chase) await(ctx context.Context, at store.Position) {
+// nothing to wait for any more, when ctx ends, or after catchUpTimeout. It reports whether
+// they were shown it.
+func (c *chase) await(ctx context.Context, at store.Position) bool {
 	c.news(at)
 	c.mu.Lock()
 	if c.over || !c.ready || c.status.Position >= at {
-		c.mu.Unlock()
-		return
+		defer c.mu.Unlock()
+		return c.there(at)
 	}
 	w := waiter{at, make(chan struct{})}
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
 	c.engine.cfg.Host.Wait(ctx, host.For{News: w.reached, Limit: catchUpTimeout})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.there(at)
 }
+
+// there reports whether observers were shown everything up to a position; mu is held.
+func (c *chase) there(at store.Position) bool { return !c.over && c.ready && c.status.Position >= at }
 
 func (c *chase) loop(ctx context.Context) {
 	defer c.finish()

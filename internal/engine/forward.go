@@ -37,6 +37,7 @@ type Wire struct {
 	Cause     domain.Cause       `json:"cause,omitzero"`
 	Key       *Key               `json:"key,omitempty"`
 	Counter   string             `json:"counter,omitempty"`
+	Before    time.Time          `json:"before,omitzero"`
 	Present   domain.Token       `json:"present,omitzero"`
 	Claim     *Claim             `json:"claim,omitempty"`
 }
@@ -77,7 +78,7 @@ func (e *Engine) forward(ctx context.Context, s *seat, env Envelope, answer func
 		return fmt.Errorf("encode %T for %s: %w", env.Command, env.Stream, err)
 	}
 	w := Wire{Version: WireVersion, Partition: env.Partition, Tenant: env.Tenant, Stream: env.Stream,
-		Command: command, Cause: env.Cause, Key: env.Key, Counter: env.Counter}
+		Command: command, Cause: env.Cause, Key: env.Key, Counter: env.Counter, Before: env.Before}
 	e.cfg.Host.Go(func() { answer(e.exchange(ctx, s, *h, w)) })
 	return nil
 }
@@ -101,16 +102,16 @@ func (e *Engine) exchange(ctx context.Context, s *seat, h store.Holding, w Wire)
 	if err != nil {
 		return Ack{}, fmt.Errorf("read reply of %s from %s: it is committed: %w", w.Stream, h.Owner, err)
 	}
-	e.seen(ctx, s, got.Token)
-	return Ack{Token: got.Token, Stream: got.Stream, Version: got.Stamp, Reply: reply, Repeat: got.Repeat,
+	return Ack{Shown: e.seen(ctx, s, got.Token), Token: got.Token, Stream: got.Stream, Version: got.Stamp, Reply: reply,
+		Repeat: got.Repeat,
 		Stored: got.Stored, Refusal: got.Refusal}, nil
 }
 
-// seen waits until observers here were shown the partition up to the token.
-func (e *Engine) seen(ctx context.Context, s *seat, token domain.Token) {
-	if c := s.chase.Load(); c != nil {
-		c.await(ctx, store.Position(token.Position))
-	}
+// seen waits until observers here were shown the partition up to the token, and reports whether
+// they were.
+func (e *Engine) seen(ctx context.Context, s *seat, token domain.Token) bool {
+	c := s.chase.Load()
+	return c != nil && c.await(ctx, store.Position(token.Position))
 }
 
 // Receive takes a command that another server forwarded. It is decided here or refused
@@ -167,7 +168,7 @@ func (e *Engine) receive(ctx context.Context, w Wire) (Ack, *Kind, error) {
 	var failed error
 	answered := make(chan struct{})
 	env := Envelope{Tenant: w.Tenant, Partition: w.Partition, Stream: w.Stream, Command: command, Cause: w.Cause,
-		Key: w.Key, Counter: w.Counter}
+		Key: w.Key, Counter: w.Counter, Before: w.Before}
 	err = d.send(ctx, inSubmit{&item{env: env, gone: ctx.Err, answer: func(got Ack, err error) {
 		ack, failed = got, err
 		close(answered)

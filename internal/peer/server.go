@@ -103,8 +103,8 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the command can't be read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	// Once a command is here it is carried out, whether the peer still waits or not: the
-	// engine has no way back, and half a reply helps nobody.
+	// Once a command is decided it goes its whole way, whether the peer still waits or not. One
+	// whose turn had not come when the peer stopped waiting is dropped.
 	ack, err := s.cfg.Receive(r.Context(), wire)
 	if rejection, ok := domain.AsRejection(err); ok {
 		ack, err = engine.WireAck{Rejected: rejection}, nil
