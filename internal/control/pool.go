@@ -105,7 +105,9 @@ func (p *Pools) CreateRegistrationToken(ctx context.Context, req *fairleadv1.Cre
 			fmt.Sprintf("A registration token lives 1 second to %d days.", int(tokenLifeMax.Hours()/24)),
 		)
 	}
-	if !p.exists(ctx, id) {
+	if there, err := p.exists(ctx, id); err != nil {
+		return nil, err
+	} else if !there {
 		return nil, domain.Reject(domain.CodeNotFound, "There is no such pool.")
 	}
 	token, digest := p.Mint()
@@ -127,13 +129,30 @@ func (p *Pools) CreateRegistrationToken(ctx context.Context, req *fairleadv1.Cre
 	return &fairleadv1.CreateRegistrationTokenResponse{Token: token.Reveal(), Expires: projection.Stamp(expires)}, nil
 }
 
-func (p *Pools) exists(ctx context.Context, id domain.PoolID) bool {
-	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
+// exists asks memory, and where that does not know the pool, the store: this server may still be
+// reading, or be behind.
+func (p *Pools) exists(ctx context.Context, id domain.PoolID) (bool, error) {
+	tenant := p.Caller(ctx).Tenant
+	for _, s := range p.Dispatch.Pools(tenant) {
 		if s.Pool == id {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	state, err := p.stored(ctx, tenant, id)
+	return state != nil, err
+}
+
+// stored reads a pool from the store; nil is one that nobody has made.
+func (p *Pools) stored(ctx context.Context, tenant domain.TenantID, id domain.PoolID) (*pool.State, error) {
+	h, err := p.Engine.Read(ctx, tenant, id.Stream(), false)
+	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, _ := h.State.(*pool.State)
+	return state, nil
 }
 
 // RemoveRunner implements the contract.
@@ -142,18 +161,41 @@ func (p *Pools) RemoveRunner(
 	req *fairleadv1.RemoveRunnerRequest,
 ) (*fairleadv1.RemoveRunnerResponse, error) {
 	caller := p.Caller(ctx)
-	for _, s := range p.Dispatch.Pools(caller.Tenant) {
+	in, id, err := p.find(ctx, caller.Tenant, req.GetRunner())
+	if err != nil {
+		return nil, err
+	}
+	_, err = p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: in.Partition(), Stream: in.Stream(),
+		Command: pool.RemoveRunner{Cause: caller.Cause, Runner: id, Reason: "removed by request"},
+		Key:     &engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}})
+	return &fairleadv1.RemoveRunnerResponse{}, err
+}
+
+// find looks for a runner by its id or name: in memory, and where that does not know it, in the
+// store, because this server may be behind.
+func (p *Pools) find(ctx context.Context, tenant domain.TenantID, name string) (domain.PoolID, domain.RunnerID,
+	error) {
+	pools := p.Dispatch.Pools(tenant)
+	for _, s := range pools {
 		for i := range s.Runners {
-			r := &s.Runners[i]
-			if string(r.Runner) != req.GetRunner() && r.Name != req.GetRunner() {
-				continue
+			if r := &s.Runners[i]; string(r.Runner) == name || r.Name == name {
+				return s.Pool, r.Runner, nil
 			}
-			_, err := p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: s.Pool.Partition(),
-				Stream:  s.Pool.Stream(),
-				Command: pool.RemoveRunner{Cause: caller.Cause, Runner: r.Runner, Reason: "removed by request"},
-				Key:     &engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}})
-			return &fairleadv1.RemoveRunnerResponse{}, err
 		}
 	}
-	return nil, domain.Reject(domain.CodeNotFound, "There is no such runner.")
+	if err := p.Dispatch.Whole(); err != nil {
+		return "", "", err
+	}
+	for _, s := range pools {
+		state, err := p.stored(ctx, tenant, s.Pool)
+		if err != nil || state == nil {
+			return "", "", err
+		}
+		for _, r := range state.Runners {
+			if string(r.Runner) == name || r.Name == name {
+				return s.Pool, r.Runner, nil
+			}
+		}
+	}
+	return "", "", domain.Reject(domain.CodeNotFound, "There is no such runner.")
 }

@@ -97,6 +97,15 @@ func brings(req *runnerv1.ExchangeRequest) bool {
 	return len(req.GetChunks())+len(req.GetProgress())+len(req.GetResults())+len(req.GetDeclines()) > 0
 }
 
+// Whole is nil when memory holds every live stream; until then what it does not know may be there
+// all the same, and whoever asks is to ask again.
+func (d *Dispatcher) Whole() error {
+	if !d.loaded() {
+		return errNotReady
+	}
+	return nil
+}
+
 // loaded reports whether memory holds every live stream.
 func (d *Dispatcher) loaded() bool {
 	d.mu.Lock()
