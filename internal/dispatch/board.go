@@ -294,12 +294,15 @@ func (b *board) renewed(
 		return l, true, true
 	case !l.promises():
 		return nil, true, false
-	case b.follows && !b.sure[l.partition]: // a lapse of the leader before may be on its way to the store
+	case !b.knows(l.partition): // a lapse of the leader before may be on its way to the store
 		return l, true, true
 	}
 	b.extend(l, now)
 	return l, true, false
 }
+
+// knows reports whether no lapse of the leader before can come out of a partition any more.
+func (b *board) knows(p domain.PartitionID) bool { return !b.follows || b.sure[p] }
 
 // promises reports whether the lease may be renewed: it has not lapsed, and no lapse is under way.
 func (l *lease) promises() bool { return !l.uncertain && !l.lapsing && !l.doubt }

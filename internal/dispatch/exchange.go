@@ -504,6 +504,24 @@ func (d *Dispatcher) outbox(id domain.RunnerID, held map[string]bool) (orders []
 	return orders, cancels
 }
 
+// promise gives a lease as it may be told to its runner now: telling it is a promise, like a
+// renewal.
+func (d *Dispatcher) promise(ctx context.Context, l lease) (lease, bool) {
+	d.mu.Lock()
+	sure := d.board.knows(l.partition)
+	d.mu.Unlock()
+	if !sure && !d.regain(ctx, l.tenant, l.partition, l.attempt, l.epoch).GetLive() {
+		return lease{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.board.leases[l.attempt]
+	if now == nil || now.epoch != l.epoch || !now.promises() || !d.speaks(now.pool.Partition()) {
+		return lease{}, false
+	}
+	return *now, true
+}
+
 // order builds and signs the manifest of a lease. One that can never be built is declined
 // on the runner's behalf, with the reason.
 func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
@@ -513,6 +531,10 @@ func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
 		var payload []byte
 		if payload, err = m.Encode(); err == nil {
 			id, signature := d.cfg.Signer.Sign(payload)
+			l, ok := d.promise(ctx, l)
+			if !ok {
+				return nil // told when it can be
+			}
 			now := d.now()
 			return &runnerv1.Lease{Attempt: string(l.attempt), Epoch: l.epoch, Slot: string(l.slot), Manifest: payload,
 				KeyId: id, Signature: signature, LeaseMs: l.until.Sub(now).Milliseconds(),

@@ -76,3 +76,32 @@ func TestANewLeaderAsksARunBeforeItPromises(t *testing.T) {
 		}
 	})
 }
+
+// To tell a lease is to promise, too: a new leader tells it when a run has answered.
+//
+// Promises: [LEASE-4].
+func TestANewLeaderAsksARunBeforeItTellsALease(t *testing.T) {
+	inPair(t, func(t *testing.T, y *yard, p *pair) {
+		h := y.register("one", 1)
+		y.request(home, 1, 1, nil)
+		first := h.poll().GetLeases()
+		p.a.Lead(poolID.Partition(), false)
+		p.b.Lead(poolID.Partition(), true)
+		if p.b.board.knows(home) {
+			t.Fatal("a new leader takes its memory for the whole truth")
+		}
+		y.dispatch = p.b
+		again := h.poll().GetLeases()
+		if len(first) != 1 || len(again) != 1 || again[0].GetAttempt() != first[0].GetAttempt() {
+			t.Fatalf("leases %v, then %v", first, again)
+		}
+		if !p.b.board.knows(home) {
+			t.Error("a lease was told and no run was asked")
+		}
+		attempt := domain.AttemptID(first[0].GetAttempt())
+		p.b.board.leases[attempt].lapsing = true
+		if _, ok := p.b.promise(t.Context(), *p.b.board.leases[attempt]); ok {
+			t.Error("a lease was told while its lapse is under way")
+		}
+	})
+}
