@@ -66,10 +66,12 @@ func measureFleet(ctx context.Context, kind string, o Options, of FailoverOption
 		return nil, err
 	}
 	for i := range of.Runners {
-		slots := (failoverPartitions + slotsSpare + of.Runners - 1) / of.Runners
-		if err := s.startRunner(ctx, fmt.Sprintf("runner-%d", i), slots); err != nil {
+		if err := s.startRunner(ctx, fmt.Sprintf("runner-%d", i), throughLabel, slotsOf(of.Runners)); err != nil {
 			return nil, fmt.Errorf("bench %s: %w", kind, err)
 		}
+	}
+	if err := s.startRunner(ctx, "runner-spare", spareLabel, spareSlots(of.Servers)); err != nil {
+		return nil, fmt.Errorf("bench %s: %w", kind, err)
 	}
 	if err := work(ctx, s); err != nil {
 		return nil, fmt.Errorf("bench %s: %w\n%s", kind, err, s.words())
@@ -123,7 +125,7 @@ func (s *fleetStage) start(ctx context.Context, m *fleetMember) (err error) {
 }
 
 // startRunner starts a runner of its own that knows all servers.
-func (s *fleetStage) startRunner(ctx context.Context, name string, slots int) error {
+func (s *fleetStage) startRunner(ctx context.Context, name, label string, slots int) error {
 	token, err := s.members[0].client.Pools.CreateRegistrationToken(ctx,
 		&fairleadv1.CreateRegistrationTokenRequest{Pool: "default"})
 	if err != nil {
@@ -135,7 +137,8 @@ func (s *fleetStage) startRunner(ctx context.Context, name string, slots int) er
 	}
 	program := filepath.Join(filepath.Dir(s.options.Program), "fairlead-runner")
 	cmd := exec.CommandContext(ctx, program, "--server", strings.Join(servers, ","), "--token", token.GetToken(),
-		"--name", name, "--data", filepath.Join(s.folder, name), "--capacity", fmt.Sprint(slots), "--isolation", "process")
+		"--name", name, "--data", filepath.Join(s.folder, name), "--capacity", fmt.Sprint(slots), "--labels", label,
+		"--isolation", "process")
 	cmd.Env = environment("")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopPatience

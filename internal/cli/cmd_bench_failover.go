@@ -14,11 +14,13 @@ func (a *app) cmdBenchFailover() *cobra.Command {
 	command := a.withJSON(&cobra.Command{
 		Use:   "failover",
 		Short: "Kill the servers of a fleet in turn, and time the next owner's first job",
-		Long: `Start a fleet of servers on an empty PostgreSQL database, with eight partitions, a long job running and
-short jobs waiting in each of them, and runners that know all servers. Then kill one server after another,
-each time when the fleet is whole again, and time how long it takes until a job of its partitions is given
-to a runner by the next owner. At the end every job must have run once and every log must be whole, both as
-it was followed meanwhile and as it is kept; otherwise the measurement fails.
+		Long: `Start a fleet of servers on an empty PostgreSQL database, with eight partitions, and runners that know all
+servers. In each partition a long job runs, and a chain of short ones. Then kill one server after another,
+each time when the fleet is whole again and a job in each of its partitions waits for a slot; slots open
+with the kill. What is timed is the way from the kill to the moment when such a job is given to a runner by
+the next owner. At the end every job must have run once, by the record and by what jobs noted themselves,
+and every log must be whole, both as it was followed meanwhile and as it is kept; otherwise the measurement
+fails. It says how many jobs were done in a second, and how busy the processors were before the kills.
 
 The program fairlead-runner must lie beside this one.`,
 		Example: "  fairlead bench failover --store postgres://fairlead@db/empty\n" +
@@ -29,7 +31,7 @@ The program fairlead-runner must lie beside this one.`,
 	benchFlags(flags, &o)
 	flags.IntVar(&of.Servers, "servers", 3, "servers of the fleet")
 	flags.IntVar(&of.Kills, "kills", 12, "kills, one server after another")
-	flags.IntVar(&of.Runners, "runners", 3, "runners")
+	flags.IntVar(&of.Runners, "runners", 3, "runners, beside one for the jobs that wait")
 	flags.DurationVar(&of.MemberTTL, "member-ttl", 0, "how long a server that says nothing is a member (default 2s)")
 	command.RunE = a.bench(&o, func(ctx context.Context) (*bench.Report, error) {
 		for flag, value := range map[string]int{"kills": of.Kills, "runners": of.Runners} {
