@@ -214,9 +214,10 @@ func (d *Dispatcher) place(ctx context.Context) {
 	if d.allReady() { // a lease that is not loaded yet holds a slot too
 		picks = d.board.place(d.now())
 	}
+	term := d.board.terms
 	d.mu.Unlock()
 	for _, p := range picks {
-		d.ask(ctx, grant{pick: p})
+		d.ask(ctx, grant{pick: p, term: term})
 	}
 }
 

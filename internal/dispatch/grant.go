@@ -28,6 +28,7 @@ const missedMax = 100
 type grant struct {
 	pick
 	missed int  // how often the run said that it was granted, and memory had no such lease
+	term   int  // of this server's lead, in which it was asked for: another leader may have come between
 	doubt  bool // an answer was lost: it may be granted whatever a later owner says of itself
 }
 
@@ -108,7 +109,8 @@ func (d *Dispatcher) doubt(ctx context.Context, p grant) {
 	d.cfg.Host.After(askAgain, func() {
 		d.mu.Lock()
 		known := d.board.leaseOf(p) != nil
-		leads := d.speaks(p.command.Pool.Partition()) && d.board.agents[p.command.Runner] != nil
+		leads := d.speaks(p.command.Pool.Partition()) && p.term == d.board.terms &&
+			d.board.agents[p.command.Runner] != nil
 		if !known && !leads {
 			d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job) // whoever leads now finds out
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -42,6 +43,51 @@ func TestASlotStaysLentWhileNobodyKnowsWhetherItsLeaseWasGranted(t *testing.T) {
 		attempts := len(y.state(one).Jobs[0].Attempts) + len(y.state(two).Jobs[0].Attempts)
 		if attempts != 1 || lossy.lose > 2 {
 			t.Fatalf("%d attempts in one slot, %d answers left to lose", attempts, lossy.lose)
+		}
+	})
+}
+
+// counting is an engine that takes grants, answers none of them, and says how many there were.
+type counting struct {
+	Engine
+	grants int
+}
+
+func (c *counting) Send(context.Context, engine.Envelope, func(engine.Ack, error)) error {
+	c.grants++
+	return nil
+}
+
+// A leader that was none for a while lets go of what it had asked for before: the slot may be
+// another's by now.
+func TestAGrantInDoubtIsNotAskedForAgainInAnotherTerm(t *testing.T) {
+	inPair(t, func(t *testing.T, y *yard, p *pair) {
+		y.register("one", 1)
+		synctest.Wait()
+		d, slot := p.a, domain.SlotToken("rnr/0/1")
+		asked := &counting{Engine: d.cfg.Engine}
+		d.cfg.Engine = asked
+		var who domain.RunnerID
+		for id := range d.board.agents {
+			who = id
+		}
+		g := grant{term: d.board.terms}
+		g.head.job, g.command.Slot, g.command.Runner, g.command.Pool = domain.RunID("run_x").Job(0), slot, who, poolID
+		doubt := func() {
+			d.mu.Lock()
+			d.board.lent[slot], d.board.held[who] = g.head.job, 1
+			d.doubt(t.Context(), g)
+			d.mu.Unlock()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if doubt(); asked.grants != 1 || d.board.lent[slot] == "" {
+			t.Fatalf("in the same term it is asked %d times, lent to %q", asked.grants, d.board.lent[slot])
+		}
+		d.Lead(poolID.Partition(), false)
+		d.Lead(poolID.Partition(), true)
+		if doubt(); asked.grants != 1 || d.board.lent[slot] != "" {
+			t.Fatalf("in the next term it is asked %d times, lent to %q", asked.grants, d.board.lent[slot])
 		}
 	})
 }
