@@ -298,12 +298,12 @@ func (s *server) newPeers() error {
 // valid reports whether this server may still promise something from memory.
 func (s *server) valid() bool { return s.fleet == nil || s.fleet.driver.Valid() }
 
-// lasts is for how long that holds at least; nil: for ever.
-func (s *server) lasts() func() time.Duration {
+// term says under which epoch pools are led; nil: no other server can.
+func (s *server) term() func(domain.PartitionID) uint64 {
 	if s.fleet == nil {
 		return nil
 	}
-	return s.fleet.driver.Lasts
+	return s.engine.Epoch
 }
 
 // reachable refuses an address that other machines, or this one, could not dial.

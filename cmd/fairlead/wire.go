@@ -63,7 +63,7 @@ func (s *server) wire(ctx context.Context) (front, error) {
 			}},
 		Keys: s.manifestKeys, TokenDigest: credential.RegistrationDigest, Locate: s.locate,
 		Partitions: len(s.everywhere()), Follow: s.fleet != nil, Valid: s.valid,
-		Lasts:  s.lasts(),
+		Term:   s.term(),
 		Timing: dispatch.Timing{Poll: pollDefault, Lease: s.o.LeaseTTL, Abandon: s.o.AbandonAfter},
 		Grace:  s.o.CancelGrace,
 		Placed: func(wait time.Duration, _ domain.Class) { s.metrics.Dispatched(string(defaultPool), wait) },

@@ -67,9 +67,9 @@ type Config struct {
 	// Valid reports whether this server's right to lead has not run out, by a clock that
 	// only grows; nil: it never does.
 	Valid func() bool
-	// Lasts is for how long Valid can hold from now, if nothing renews it; nil: for ever. A lapse
-	// that this server sends counts for so long and no longer.
-	Lasts func() time.Duration
+	// Term is the epoch under which this server owns the partition of pools, 0 when it does not;
+	// nil: no other server can. What a leader says of leases goes by its term.
+	Term func(pools domain.PartitionID) uint64
 	// Placed is told how long a job had waited when its lease was granted.
 	Placed func(wait time.Duration, class domain.Class)
 }
@@ -173,12 +173,14 @@ func (d *Dispatcher) keep(ctx context.Context, grace bool) {
 	}
 	d.mu.Unlock()
 	for _, l := range lapsed {
-		err := d.cfg.Engine.Send(ctx, engine.Envelope{
-			Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt),
-			Command: run.LapseLease{Cause: internal("lease-keeper"), Attempt: l.attempt, Epoch: l.epoch,
-				LastSeen: l.lastSeen, AbandonBy: l.abandonBy},
-			Before: d.term(),
-		}, func(_ engine.Ack, err error) { d.lapseAnswered(l.attempt, err) })
+		term, err := d.term(l.pool.Partition())
+		if err == nil {
+			err = d.cfg.Engine.Send(ctx, engine.Envelope{
+				Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt), Term: term,
+				Command: run.LapseLease{Cause: internal("lease-keeper"), Attempt: l.attempt, Epoch: l.epoch,
+					LastSeen: l.lastSeen, AbandonBy: l.abandonBy},
+			}, func(_ engine.Ack, err error) { d.lapseAnswered(l.attempt, err) })
+		}
 		if err != nil {
 			d.lapseAnswered(l.attempt, err)
 		}

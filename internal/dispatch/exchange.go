@@ -330,7 +330,7 @@ func (d *Dispatcher) renew(
 		case reply != nil:
 		case known && !regain: // the next leader answers, or the next time
 		case known:
-			reply = d.regain(ctx, l.tenant, l.partition, att, epoch)
+			reply = d.regain(ctx, l)
 		default:
 			reply = d.verdict(ctx, who, att, epoch)
 		}
@@ -350,14 +350,18 @@ func live(l *lease, now time.Time) *runnerv1.RenewalReply {
 // it. The answer may be a late one: the lease can
 // have lapsed again, or be about to. So it is memory that says whether the lease is live, and
 // before it does, the runner is told nothing.
-func (d *Dispatcher) regain(ctx context.Context, tenant domain.TenantID, p domain.PartitionID,
-	att domain.AttemptID, epoch uint64) *runnerv1.RenewalReply {
+func (d *Dispatcher) regain(ctx context.Context, asked *lease) *runnerv1.RenewalReply {
+	att, epoch, p := asked.attempt, asked.epoch, asked.partition // these never change
 	d.mu.Lock()
 	terms := d.board.terms
 	d.mu.Unlock()
 	now := d.now()
-	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: tenant, Partition: p, Stream: streamOf(att),
-		Command: run.RegainLease{Cause: internal("lease-keeper"), Attempt: att, Epoch: epoch,
+	term, err := d.term(asked.pool.Partition())
+	if err != nil {
+		return nil
+	}
+	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: asked.tenant, Partition: p, Stream: streamOf(att),
+		Term: term, Command: run.RegainLease{Cause: internal("lease-keeper"), Attempt: att, Epoch: epoch,
 			Until: now.Add(d.cfg.Timing.Lease), AbandonBy: now.Add(d.cfg.Timing.Abandon)}})
 	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
 		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(r.Code)}
@@ -510,7 +514,7 @@ func (d *Dispatcher) promise(ctx context.Context, l lease) (lease, bool) {
 	d.mu.Lock()
 	sure := d.board.knows(l.partition)
 	d.mu.Unlock()
-	if !sure && !d.regain(ctx, l.tenant, l.partition, l.attempt, l.epoch).GetLive() {
+	if !sure && !d.regain(ctx, &l).GetLive() {
 		return lease{}, false
 	}
 	d.mu.Lock()

@@ -35,9 +35,13 @@ type grant struct {
 // ask asks the run for the lease of a pick. The same pick again is answered with the attempt
 // that the slot got, so asking twice is harmless.
 func (d *Dispatcher) ask(ctx context.Context, p grant) {
-	err := d.cfg.Engine.Send(ctx, engine.Envelope{
-		Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Command: p.command,
-	}, func(ack engine.Ack, err error) { d.granted(ctx, p, ack, err) })
+	term, err := d.term(p.command.Pool.Partition())
+	if err == nil {
+		err = d.cfg.Engine.Send(ctx, engine.Envelope{
+			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Term: term,
+			Command: p.command,
+		}, func(ack engine.Ack, err error) { d.granted(ctx, p, ack, err) })
+	}
 	if err != nil {
 		d.granted(ctx, p, engine.Ack{}, err)
 	}

@@ -1,9 +1,8 @@
 package dispatch
 
 import (
-	"time"
-
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
 )
 
 // Several servers may see the same pools: each knows every ready job and every lease from
@@ -91,13 +90,16 @@ func (d *Dispatcher) unsure() error {
 	return nil
 }
 
-// term is until when what this server says of leases counts; zero: for ever. The next leader
-// promises from then on, and a lapse that this one sent would know nothing of it.
-func (d *Dispatcher) term() (end time.Time) {
-	if d.cfg.Lasts != nil {
-		end = d.now().Add(max(d.cfg.Lasts(), 0))
+// term is by what right this server speaks of leases now; the error says that it has none.
+func (d *Dispatcher) term(pools domain.PartitionID) (engine.Term, error) {
+	if d.cfg.Term == nil {
+		return engine.Term{}, nil
 	}
-	return end
+	epoch := d.cfg.Term(pools)
+	if epoch == 0 {
+		return engine.Term{}, errNotLeader
+	}
+	return engine.Term{Of: pools, Epoch: epoch}, nil
 }
 
 // speaks reports whether this server leads the pools and its right to has not run out. mu

@@ -111,9 +111,12 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 			return []any{effAnswer{item: it, err: fmt.Errorf("submit %T to %s: not begun: %w", it.env.Command, key.id, err)}}
 		}
 	}
-	if end := it.env.Before; !end.IsZero() && !now.Before(end) {
-		return []any{effAnswer{item: it, err: domain.Reject(domain.CodeNotOwner,
-			"Whoever sent the command had the right to until "+end.UTC().Format(time.RFC3339Nano)+"; try again.")}}
+	if t := it.env.Term; t.Epoch > 0 {
+		if t.Epoch < o.terms[t.Of] {
+			return []any{effAnswer{item: it, err: domain.Reject(domain.CodeNotOwner,
+				"Another server leads the pool now; try again.")}}
+		}
+		o.terms[t.Of] = t.Epoch
 	}
 	defer func() {
 		if r := recover(); r != nil {

@@ -243,27 +243,28 @@ func TestACommandThatNobodyWaitsForAnyMoreIsNotBegun(t *testing.T) {
 	})
 }
 
-// A word that counts for a while is refused when its turn comes after that, and leaves nothing.
+// What a leader said before is refused once the next one has spoken, and leaves nothing.
 // Promises: [CMD-15].
-func TestACommandIsNotDecidedAfterItsSendersRightHasRunOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memory.New()
-		h := newHouse(t, st, nil)
-		defer h.engine.Close()
+func TestACommandOfAnEarlierTermIsRefused(t *testing.T) {
+	h := newHouse(t, memory.New(), nil)
+	defer h.engine.Close()
+	say := func(epoch uint64) error {
 		env := envelope("x", tallyCommand{do: "add", n: 1})
-		env.Before = h.engine.Now().Add(time.Second)
-		if _, err := h.engine.Submit(t.Context(), env); err != nil {
-			t.Errorf("in time: %v", err)
-		}
-		time.Sleep(time.Second)
+		env.Term = Term{Of: "pools", Epoch: epoch}
 		_, err := h.engine.Submit(t.Context(), env)
-		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeNotOwner {
-			t.Errorf("too late: %v", err)
+		return err
+	}
+	for _, epoch := range []uint64{0, 3, 3, 5, 0} {
+		if err := say(epoch); err != nil {
+			t.Errorf("term %d: %v", epoch, err)
 		}
-		if got := h.total("x"); got != 1 {
-			t.Errorf("the total is %d", got)
-		}
-	})
+	}
+	if r, ok := domain.AsRejection(say(4)); !ok || r.Code != domain.CodeNotOwner {
+		t.Errorf("an earlier term was answered with %v", r)
+	}
+	if got := h.total("x"); got != 5 {
+		t.Errorf("the total is %d", got)
+	}
 }
 
 func TestWaitingCommandsShareABatch(t *testing.T) {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
@@ -21,9 +20,16 @@ type Envelope struct {
 	// Counter, when set, is raised by one in the same transaction, and the command gets
 	// the new value through Numbered.
 	Counter string
-	// Before, when set, is the end of the sender's right to ask: from then on the owner refuses
-	// to decide the command, with not_owner, by its own clock.
-	Before time.Time
+	// Term, when set, is by what right it is sent: once the owner has heard of a later term of the
+	// same pools it refuses the command with not_owner.
+	Term Term
+}
+
+// Term is the time in which one server leads the pools of a partition: it owns the partition
+// under the epoch.
+type Term struct {
+	Of    domain.PartitionID `json:"of,omitempty"`
+	Epoch uint64             `json:"epoch,omitempty"` // 0: no term
 }
 
 // Key is an idempotency or dedupe key; see store.Key for its life.

@@ -70,7 +70,12 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 	if err != nil {
 		return err
 	}
+	terms, err := e.terms(ctx)
+	if err != nil {
+		return err
+	}
 	d := newDriver(e, newOwner(own, e.kinds, e.cfg.Paranoid))
+	d.owner.terms = terms
 	d.owner.prove = e.cfg.Prover.Prove
 	d.owner.format = e.format.Load()
 	d.warm = warm
@@ -84,6 +89,23 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 	d.start(e.run, heads, e.reactors)
 	s.driver.Store(d)
 	return nil
+}
+
+// terms are the epochs of all partitions, read after one was acquired: the owner before had
+// heard of no later term of any pools, and what it refused is refused here too.
+func (e *Engine) terms(ctx context.Context) (map[domain.PartitionID]uint64, error) {
+	terms := map[domain.PartitionID]uint64{}
+	if !e.fleet() {
+		return terms, nil
+	}
+	list, err := e.cfg.Store.Partitions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the epochs of all partitions: %w", err)
+	}
+	for _, own := range list {
+		terms[own.Partition] = own.Epoch
+	}
+	return terms, nil
 }
 
 // missing compares what the store gave with what it showed before, up to the position that
@@ -377,6 +399,15 @@ func (e *Engine) Holds() map[domain.PartitionID]uint64 {
 		}
 	}
 	return out
+}
+
+// Epoch is that under which a partition is owned here; 0: it is not.
+func (e *Engine) Epoch(p domain.PartitionID) uint64 {
+	d := e.driver(p)
+	if d == nil {
+		return 0
+	}
+	return d.snapshot().Epoch
 }
 
 // Owns reports whether the partition is owned here. It may change at any time.

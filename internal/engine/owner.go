@@ -161,6 +161,7 @@ type owner struct {
 	owed     map[streamKey]bool // live when they were dropped after a failed append, not loaded yet
 	full     bool               // the last append found no space
 	prove    func(domain.Token) domain.Proof
+	terms    map[domain.PartitionID]uint64 // the latest of each pools' that was heard of
 	stopped  *domain.Rejection
 	lostAt   uint64 // stopped for lost history: the highest position that somebody was told of
 	leaving  *domain.Rejection
@@ -179,6 +180,7 @@ func newOwner(own store.Ownership, kinds map[string]*Kind, paranoid bool) *owner
 		counting: map[string][]*item{}, counters: map[string]uint64{},
 		sick: map[streamKey]string{}, recent: newRecentKeys(), timers: newTimers(),
 		owed: map[streamKey]bool{}, cursors: map[string]store.Position{}, moved: map[string]store.Position{},
+		terms: map[domain.PartitionID]uint64{},
 	}
 }
 

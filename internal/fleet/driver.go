@@ -145,9 +145,6 @@ const joinPatience = 15 * time.Second
 // the work and before it answers: another server may have begun to promise otherwise.
 func (d *Driver) Valid() bool { return d.cfg.Host.Elapsed() < time.Duration(d.lease.Load()) }
 
-// Lasts is for how long Valid can hold without another renewal; negative when it does not.
-func (d *Driver) Lasts() time.Duration { return time.Duration(d.lease.Load()) - d.cfg.Host.Elapsed() }
-
 // Kick makes the member look at the fleet now: a peer changed something.
 func (d *Driver) Kick() { d.put(Kicked{}) }
 

@@ -140,7 +140,7 @@ func (s *server) boot(p *process) error {
 			return row.Partition, err
 		},
 		Partitions: len(everywhere), Follow: true, Valid: driver.Valid,
-		Lasts:  driver.Lasts,
+		Term:   e.Epoch,
 		Timing: dispatch.Timing{Poll: w.swarm.poll, Lease: w.swarm.lease, Abandon: w.swarm.abandon}, Grace: w.swarm.grace,
 	})
 	sealer := reactor.NewSealer(e, holder, log, now).On(p).Follow()
