@@ -206,6 +206,44 @@ func TestAHungOwnerThatWakesChangesNothing(t *testing.T) {
 	})
 }
 
+// Who takes a partition over knows the terms that began before, also those that nobody has told
+// it of: a word of an earlier leader that was kept on the way comes too late there as well.
+// Promises: [CMD-15].
+func TestANewOwnerKnowsTheTermsThatBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreet(t, "a", "b")
+		defer s.close()
+		s.give("a", home)
+		for range 3 { // the partition of the pools changes hands, and none of these servers is there
+			if _, err := s.store.Acquire(t.Context(), "pools", "another"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, _ := s.look().Holding(home)
+		say := func(at string, epoch uint64) error {
+			env := envelope("x", tallyCommand{do: "add", n: 1})
+			env.Term = Term{Of: "pools", Epoch: epoch}
+			_, err := s.engines[at].Submit(t.Context(), env)
+			return err
+		}
+		if err := say("b", 2); err != nil { // forwarded to an owner that began before the third term
+			t.Errorf("the owner before: %v", err)
+		}
+		if err := s.engines["b"].Own(t.Context(), home, h.Epoch); err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := domain.AsRejection(say("b", 2)); !ok || r.Code != domain.CodeNotOwner {
+			t.Errorf("an earlier term was answered with %v", r)
+		}
+		if err := say("b", 3); err != nil {
+			t.Errorf("the term of now: %v", err)
+		}
+		if epoch := s.engines["b"].Epoch(home); epoch != h.Epoch+1 {
+			t.Errorf("epoch %d after %d", epoch, h.Epoch)
+		}
+	})
+}
+
 // An append whose reply got lost while somebody else took over is settled by the log: what
 // is there is acknowledged, what is not is refused, and the partition is not taken back.
 func TestAnAppendInDoubtIsSettledWithoutTakingThePartitionBack(t *testing.T) {
