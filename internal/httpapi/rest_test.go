@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -320,6 +322,32 @@ func TestAcknowledgementTokensArriveAndAreChecked(t *testing.T) {
 			got.info(t).Field != "Fairlead-Token" {
 			t.Errorf("%.20s: %d %s", wrong, got.status, got.body)
 		}
+	}
+}
+
+// A stranger names any session; nothing that comes beside it is compared with the store, for
+// the session is checked behind this package.
+func TestHeadersOfAStrangersExchangeAreNobodysWord(t *testing.T) {
+	var presented []domain.Token
+	w := newWorld(t, func(c *Config) {
+		c.Present = func(_ context.Context, token domain.Token) error {
+			presented = append(presented, token)
+			return nil
+		}
+	})
+	token := domain.Token{Partition: "p1", Epoch: 2, Position: 3, Digest: domain.DigestOf(nil)}
+	for procedure, body := range map[string]string{
+		runnerv1connect.RunnerServiceExchangeProcedure: `{"session":"ses_of_nobody"}`,
+		runnerv1connect.RunnerServiceRegisterProcedure: `{}`,
+	} {
+		got := w.do("POST", procedure, body, "Authorization", "", "Fairlead-Token", token.String())
+		if got.status != http.StatusOK || len(presented) != 0 {
+			t.Errorf("%s: %d %s, presented %v", procedure, got.status, got.body, presented)
+		}
+	}
+	w.do("GET", "/api/v1/runs", "", "Fairlead-Token", token.String())
+	if len(presented) != 1 || presented[0] != token {
+		t.Errorf("a client that is known presented %v", presented)
 	}
 }
 
