@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -130,5 +131,88 @@ func TestWhatTryingAgainDoesNotMendIsToldAtOnce(t *testing.T) {
 		if lasting(wrapped) != want {
 			t.Errorf("%#v: lasting %v", err, !want)
 		}
+	}
+}
+
+// timedOut is what a dialer gives after its own time: it calls itself a context's deadline.
+type timedOut struct{}
+
+func (timedOut) Error() string        { return "i/o timeout" }
+func (timedOut) Timeout() bool        { return true }
+func (timedOut) Temporary() bool      { return true }
+func (timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// TestADialThatTakesTooLongIsTriedAgain: a machine that drops packets is away like one that
+// refuses them.
+func TestADialThatTakesTooLongIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	up := serve(t, &peer{})
+	for name, op := range map[string][]string{"directly": {"dial"}, "by a proxy": {"proxyconnect", "dial"}} {
+		var dialled atomic.Int32
+		transport := newTransport()
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if got := dialWithin(ctx); got > dialMost || ctx.Value(dialKey{}) == nil {
+				t.Errorf("%s: a dial knows of no end of patience, and may take %s", name, got)
+			}
+			if dialled.Add(1) <= 2 {
+				var err error = timedOut{}
+				for i := len(op) - 1; i >= 0; i-- {
+					err = &net.OpError{Op: op[i], Net: network, Err: err}
+				}
+				return nil, err
+			}
+			return dial(ctx, network, address)
+		}
+		t.Cleanup(transport.CloseIdleConnections)
+		c, err := New(up.URL, domain.NewSecret("fla_test"), Options{HTTP: &http.Client{Transport: transport},
+			Patience: time.Minute, Await: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Runs.GetRun(t.Context(), &fairleadv1.GetRunRequest{}); err != nil || dialled.Load() != 3 {
+			t.Errorf("%s: %v after %d tries", name, err, dialled.Load())
+		}
+	}
+	for _, own := range []error{context.DeadlineExceeded, context.Canceled,
+		&net.OpError{Op: "dial", Err: context.Canceled}} {
+		if wrapped := connect.NewError(connect.CodeDeadlineExceeded, "").WithCause(own); Unreachable(wrapped) {
+			t.Errorf("the caller's own end is taken for the server's: %#v", own)
+		}
+	}
+}
+
+// TestADialEndsWithPatience: also where nothing answers at all, as behind a firewall.
+func TestADialEndsWithPatience(t *testing.T) {
+	t.Parallel()
+	for left, most := range map[time.Duration]time.Duration{time.Minute: dialMost, 3 * time.Second: 3 * time.Second,
+		time.Millisecond: dialLeast, -time.Hour: dialLeast} {
+		ctx := context.WithValue(t.Context(), dialKey{}, time.Now().Add(left))
+		if got := dialWithin(ctx); got > most || got < most-time.Second {
+			t.Errorf("with %s left a dial may take %s", left, got)
+		}
+	}
+	c := patient(t, "http://192.0.2.1", -1, nil)
+	if got := dialWithin(c.newWait().dialing(t.Context())); got != dialMost {
+		t.Errorf("without patience a dial may take %s", got)
+	}
+}
+
+// TestPatienceWithAStreamBeginsWhenItIsCut: what was silent for longer than the patience is
+// tried again; what never opens is not tried for longer.
+func TestPatienceWithAStreamBeginsWhenItIsCut(t *testing.T) {
+	t.Parallel()
+	c := patient(t, "http://127.0.0.1:1", time.Minute, nil)
+	c.reached.Store(true)
+	tries := 0
+	began := time.Now()
+	silent := func(_ context.Context, w *wait) error {
+		tries++
+		w.opened = tries == 1
+		w.since = began.Add(-time.Hour) // nothing has come for an hour
+		return nil
+	}
+	err := c.persist(t.Context(), silent, func() bool { return tries == 3 })
+	if err == nil || tries != 2 {
+		t.Errorf("%v after %d tries, want one more after the stream was cut and none after it did not open", err, tries)
 	}
 }

@@ -51,33 +51,36 @@ func (c *Client) intercept(next connect.ClientFunc) connect.ClientFunc {
 			}
 			head.Set("Idempotency-Key", key) // the same for every try of this call
 		}
-		open := func() (connect.ClientStream, error) {
-			for name, value := range c.tokens() {
+		open := func(ctx context.Context) (connect.ClientStream, []domain.Token, error) {
+			tokens := c.tokens()
+			for name, value := range headersOf(tokens) {
 				head.Delete(name) // of an earlier try
 				if value != "" {
 					head.Set(name, value)
 				}
 			}
-			return next(ctx, spec)
+			stream, err := next(ctx, spec)
+			return stream, tokens, err
 		}
 		if spec.StreamType == connect.StreamTypeUnary {
 			return &unary{ctx: ctx, client: c, open: open}, nil
 		}
-		stream, err := open()
+		stream, tokens, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return &remembering{ClientStream: stream, client: c}, nil
+		return &remembering{ClientStream: stream, client: c, presented: tokens}, nil
 	}
 }
 
 // unary sends when the answer is asked for, as often as it takes. Every procedure may be
 // tried again: reads change nothing, and writes carry their key.
 type unary struct {
-	ctx     context.Context
-	client  *Client
-	open    func() (connect.ClientStream, error)
-	request any
+	ctx       context.Context
+	client    *Client
+	open      func(context.Context) (connect.ClientStream, []domain.Token, error)
+	request   any
+	presented []domain.Token // with the last try
 }
 
 // SendHeaders implements connect.ClientStream.
@@ -96,20 +99,21 @@ func (u *unary) Close() error { return nil }
 func (u *unary) Receive(response any) error {
 	wait := u.client.newWait()
 	for {
-		err := u.once(response)
+		err := u.once(wait.dialing(u.ctx), response)
 		if err == nil {
 			u.client.note(response)
 			return nil
 		}
 		if !Retryable(err) || !wait.again(u.ctx, err) {
-			u.client.disown(err)
+			u.client.disown(err, u.presented)
 			return err
 		}
 	}
 }
 
-func (u *unary) once(response any) (err error) {
-	stream, err := u.open()
+func (u *unary) once(ctx context.Context, response any) (err error) {
+	stream, presented, err := u.open(ctx)
+	u.presented = presented
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,8 @@ func (u *unary) once(response any) (err error) {
 // remembering notes tokens that come in a stream.
 type remembering struct {
 	connect.ClientStream
-	client *Client
+	client    *Client
+	presented []domain.Token
 }
 
 // Receive implements connect.ClientStream.
@@ -135,7 +140,7 @@ func (r *remembering) Receive(message any) error {
 	if err == nil {
 		r.client.note(message)
 	} else {
-		r.client.disown(err)
+		r.client.disown(err, r.presented)
 	}
 	return err
 }
@@ -167,15 +172,24 @@ func (c *Client) note(message any) {
 // partitions presents some of them.
 const partitionsMax = 16
 
-// tokens are the headers that say what this client was told; the value of one may be empty.
-func (c *Client) tokens() map[string]string {
+// tokens are what this client was told, as far as a request presents them.
+func (c *Client) tokens() []domain.Token {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out, proven []string
+	out := make([]domain.Token, 0, min(len(c.seen), partitionsMax))
 	for _, token := range c.seen {
 		if len(out) == partitionsMax {
 			break
 		}
+		out = append(out, token)
+	}
+	return out
+}
+
+// headersOf are the headers that present tokens; the value of one may be empty.
+func headersOf(tokens []domain.Token) map[string]string {
+	var out, proven []string
+	for _, token := range tokens {
 		out = append(out, token.String())
 		if token.Proof != "" {
 			proven = append(proven, string(token.Partition)+"="+string(token.Proof))
@@ -185,16 +199,19 @@ func (c *Client) tokens() map[string]string {
 }
 
 // disown forgets a token that the server does not hold and that nothing proves: it would
-// refuse every further call for it. Whoever asked has the refusal.
-func (c *Client) disown(err error) {
+// refuse every further call for it. Whoever asked has the refusal. What came since in place of
+// the presented one, or was not presented by this client, is kept.
+func (c *Client) disown(err error, presented []domain.Token) {
 	answer := Refusal(err)
 	if answer.GetCode() != string(domain.CodeTokenUnproved) {
 		return
 	}
-	if p, ok := strings.CutPrefix(answer.GetField(), "Fairlead-Token["); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.seen, domain.PartitionID(strings.TrimSuffix(p, "]")))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, token := range presented {
+		if answer.GetField() == fmt.Sprintf("Fairlead-Token[%s]", token.Partition) && c.seen[token.Partition] == token {
+			delete(c.seen, token.Partition)
+		}
 	}
 }
 
@@ -203,6 +220,7 @@ type wait struct {
 	client *Client
 	since  time.Time // of the last sign of life
 	step   time.Duration
+	opened bool // the stream that is followed brought something
 }
 
 const (
@@ -210,12 +228,40 @@ const (
 	waitMost  = 2 * time.Second
 	// tellAfter is how long a first contact may take before somebody hears that it does.
 	tellAfter = 2 * time.Second
+	// A connection is waited for at most dialMost, and not beyond the end of patience; one that
+	// is tried at its very end gets dialLeast.
+	dialMost  = 10 * time.Second
+	dialLeast = time.Second
 )
 
 func (c *Client) newWait() *wait { return &wait{client: c, since: time.Now(), step: waitLeast} }
 
 // alive says that something came: patience starts anew.
 func (w *wait) alive() { w.since, w.step = time.Now(), waitLeast }
+
+type dialKey struct{}
+
+// dialing tells dial when patience ends.
+func (w *wait) dialing(ctx context.Context) context.Context {
+	if w.client.patience <= 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, dialKey{}, w.since.Add(w.client.patience))
+}
+
+// dial connects. The context is not the caller's own: the connection outlives the call, so
+// what bounds it comes as a value.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialWithin(ctx), KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+}
+
+func dialWithin(ctx context.Context) time.Duration {
+	end, ok := ctx.Value(dialKey{}).(time.Time)
+	if !ok {
+		return dialMost
+	}
+	return min(dialMost, max(time.Until(end), dialLeast))
+}
 
 // again sleeps before the next try; false when there shall be none.
 func (w *wait) again(ctx context.Context, err error) bool {
@@ -268,9 +314,28 @@ func Refusal(err error) *fairleadv1.ErrorInfo {
 	return nil
 }
 
+// unconnected reports whether no connection came about, with a proxy neither. A dial that
+// took too long calls itself a context's deadline, which is not the caller's.
+func unconnected(err error) bool {
+	var op *net.OpError
+	for errors.As(err, &op) {
+		if op.Op == "dial" {
+			return true
+		}
+		err = op.Err
+	}
+	return false
+}
+
 // Unreachable reports whether no answer of a Fairlead server came.
 func Unreachable(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if unconnected(err) {
+		return true
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	var network net.Error

@@ -14,7 +14,6 @@ package client
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -38,7 +37,8 @@ type Options struct {
 	// HTTP makes the requests; nil makes a client that keeps connections.
 	HTTP *http.Client
 	// Patience is how long a call goes on trying, and a stream goes on coming back, while
-	// the server is away. It counts from the last sign of life; zero means 30 seconds,
+	// the server is away. It counts from the call's beginning, or from when a stream was cut
+	// that had brought something, however long that was quiet; zero means 30 seconds,
 	// negative: not at all. A server that was never reached is not waited for without Await.
 	Patience time.Duration
 	// Await makes the first contact patient as well: a server that is not up yet, or whose
@@ -115,7 +115,7 @@ func New(server string, token domain.Secret, options Options) (*Client, error) {
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:         dial,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 8,
 		IdleConnTimeout:     90 * time.Second,

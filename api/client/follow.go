@@ -21,7 +21,7 @@ func (c *Client) FollowRun(ctx context.Context, request *fairleadv1.WatchRunRequ
 	each func(*fairleadv1.GetRunResponse) error) error {
 	var version uint64
 	first, concluded := true, false
-	attempt := func(wait *wait) error {
+	attempt := func(ctx context.Context, wait *wait) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := c.Runs.WatchRun(ctx, request)
@@ -34,7 +34,7 @@ func (c *Client) FollowRun(ctx context.Context, request *fairleadv1.WatchRunRequ
 			if err != nil {
 				return err
 			}
-			wait.alive()
+			wait.opened = true
 			run := response.GetRun()
 			concluded = run.GetOutcome() != ""
 			if !first && run.GetVersion() <= version {
@@ -58,7 +58,7 @@ func (c *Client) FollowLog(ctx context.Context, request *fairleadv1.FollowLogReq
 	each func(content []byte, offset int64) error) (next int64, err error) {
 	next = request.GetOffset()
 	sealed := false
-	attempt := func(wait *wait) error {
+	attempt := func(ctx context.Context, wait *wait) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := c.Logs.FollowLog(ctx, &fairleadv1.FollowLogRequest{
@@ -73,7 +73,7 @@ func (c *Client) FollowLog(ctx context.Context, request *fairleadv1.FollowLogReq
 			if err != nil {
 				return err
 			}
-			wait.alive()
+			wait.opened = true
 			content := response.GetData()
 			offset := response.GetOffset() - int64(len(content))
 			if known := next - offset; known > 0 {
@@ -99,10 +99,11 @@ type stop struct{ error }
 func (s *stop) Unwrap() error { return s.error }
 
 // persist opens a stream again and again until it is done, refused, or patience ends.
-func (c *Client) persist(ctx context.Context, attempt func(*wait) error, done func() bool) error {
+func (c *Client) persist(ctx context.Context, attempt func(context.Context, *wait) error, done func() bool) error {
 	wait := c.newWait()
 	for {
-		err := attempt(wait)
+		wait.opened = false
+		err := attempt(wait.dialing(ctx), wait)
 		var final *stop
 		switch {
 		case errors.As(err, &final):
@@ -116,6 +117,9 @@ func (c *Client) persist(ctx context.Context, attempt func(*wait) error, done fu
 		cut := err == nil || errors.Is(err, io.EOF) || connect.CodeOf(err) == connect.CodeCanceled
 		if !cut && !Retryable(err) {
 			return err
+		}
+		if wait.opened {
+			wait.alive() // until now, if it was silent too
 		}
 		if !wait.again(ctx, err) {
 			if ctx.Err() != nil {

@@ -203,7 +203,12 @@ func (l *Logs) followFrom(
 		return err
 	case remote != nil:
 		return relay(ctx, remote, req, sent, out)
-	case req.GetOneStep():
+	}
+	// The log of a silent job may bring nothing for hours; that it is followed is said at once.
+	if err := out.Send(&fairleadv1.FollowLogResponse{Offset: *sent}); err != nil {
+		return err
+	}
+	if req.GetOneStep() {
 		return followStep(ctx, log, req, sent, out)
 	}
 	return followAll(ctx, log, sent, out)
