@@ -115,8 +115,15 @@ type board struct {
 	led      map[domain.PartitionID]bool // pools that this server leads
 	// sure are the partitions that a run has answered from since this server leads: no lapse of
 	// the leader before comes out of them any more.
-	sure  map[domain.PartitionID]bool
-	terms int // how often this server began to lead
+	sure map[domain.PartitionID]bool
+	// asking are those that a run is being asked in; awaits those where one has answered, up to
+	// a position that was not shown yet.
+	asking map[domain.PartitionID]bool
+	awaits map[domain.PartitionID]uint64
+	terms  int // how often this server began to lead
+	// shownTo is the last of these terms in which memory has caught up with what the store held
+	// when it began.
+	shownTo int
 }
 
 func newBoard(t Timing) *board {
@@ -126,11 +133,15 @@ func newBoard(t Timing) *board {
 		sessions: map[domain.SessionID]domain.RunnerID{},
 		pools:    map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}, led: map[domain.PartitionID]bool{},
-		sure: map[domain.PartitionID]bool{}}
+		sure: map[domain.PartitionID]bool{}, asking: map[domain.PartitionID]bool{},
+		awaits: map[domain.PartitionID]uint64{}}
 }
 
 // leads reports whether this server places the work of the pools of a partition.
 func (b *board) leads(pools domain.PartitionID) bool { return !b.follows || b.led[pools] }
+
+// caught reports whether memory knows every lease that was granted before this term.
+func (b *board) caught() bool { return !b.follows || b.shownTo == b.terms }
 
 // fresh gives every lease of the pools a full period: nobody here heard their holders yet.
 func (b *board) fresh(pools domain.PartitionID, now time.Time) {
@@ -295,6 +306,9 @@ func (b *board) renewed(
 	case !l.promises():
 		return nil, true, false
 	case !b.knows(l.partition): // a lapse of the leader before may be on its way to the store
+		if !b.asks(l.partition) {
+			return nil, true, false
+		}
 		return l, true, true
 	}
 	b.extend(l, now)
@@ -303,6 +317,27 @@ func (b *board) renewed(
 
 // knows reports whether no lapse of the leader before can come out of a partition any more.
 func (b *board) knows(p domain.PartitionID) bool { return !b.follows || b.sure[p] }
+
+// asks reports whether the caller is to ask a run of a partition that this leader does not know
+// the whole of: one does, and the others wait for what it finds out.
+func (b *board) asks(p domain.PartitionID) bool {
+	if b.asking[p] || b.awaits[p] > 0 {
+		return false
+	}
+	b.asking[p] = true
+	return true
+}
+
+// shown notes how far observers were shown a partition. It reports whether this leader knows the
+// whole of it since then.
+func (b *board) shown(p domain.PartitionID, at uint64) bool {
+	if wanted := b.awaits[p]; wanted == 0 || at < wanted {
+		return false
+	}
+	delete(b.awaits, p)
+	b.sure[p] = true
+	return true
+}
 
 // promises reports whether the lease may be renewed: it has not lapsed, and no lapse is under way.
 func (l *lease) promises() bool { return !l.uncertain && !l.lapsing && !l.doubt }
@@ -361,6 +396,7 @@ func (b *board) ofRunner(id domain.RunnerID) []*lease {
 
 // forget drops everything of a partition that is not owned here any more.
 func (b *board) forget(p domain.PartitionID) {
+	delete(b.awaits, p)
 	for id, h := range b.heads {
 		if h.partition == p {
 			b.dropHead(id)

@@ -41,6 +41,7 @@ type Engine interface {
 	Send(ctx context.Context, env engine.Envelope, answer func(engine.Ack, error)) error
 	Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
 	Present(ctx context.Context, token domain.Token) error
+	CatchUp(ctx context.Context) error
 }
 
 // Config of a dispatcher.
@@ -85,7 +86,8 @@ type Dispatcher struct {
 	repairs uint64
 	// refusals counts refused callers per attempt; see refuseAccess.
 	refusals map[domain.AttemptID]int
-	kick     chan struct{} // something changed: place again
+	life     context.Context // of the loop
+	kick     chan struct{}   // something changed: place again
 	stopped  chan struct{}
 }
 
@@ -101,8 +103,8 @@ func New(cfg Config) *Dispatcher {
 	b := newBoard(cfg.Timing)
 	b.follows = cfg.Follow
 	return &Dispatcher{cfg: cfg, board: b, polls: map[domain.RunnerID]chan struct{}{},
-		swept: map[domain.StreamID]domain.PartitionID{}, refusals: map[domain.AttemptID]int{}, kick: make(chan struct{}, 1),
-		stopped: make(chan struct{})}
+		swept: map[domain.StreamID]domain.PartitionID{}, refusals: map[domain.AttemptID]int{},
+		life: context.Background(), kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
 func (d *Dispatcher) now() time.Time {
@@ -128,6 +130,9 @@ func (d *Dispatcher) wake(id domain.RunnerID) {
 
 // Start runs placement and the lease keeper until ctx ends.
 func (d *Dispatcher) Start(ctx context.Context) {
+	d.mu.Lock()
+	d.life = ctx
+	d.mu.Unlock()
 	d.cfg.Host.Go(func() { d.loop(ctx) })
 }
 
@@ -168,17 +173,24 @@ func (d *Dispatcher) keep(ctx context.Context, grace bool) {
 		d.board.grace(now)
 	}
 	var lapsed []lease
+	terms := map[domain.PoolID]engine.Term{}
 	if d.cfg.Valid() {
 		lapsed = d.board.lapses(now)
+		for _, l := range lapsed { // what it says is true in this term
+			terms[l.pool] = d.term(l.pool.Partition())
+		}
 	}
 	d.mu.Unlock()
 	for _, l := range lapsed {
-		term, err := d.term(l.pool.Partition())
+		err := d.bound(terms[l.pool])
 		if err == nil {
 			err = d.cfg.Engine.Send(ctx, engine.Envelope{
-				Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt), Term: term,
+				Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt), Term: terms[l.pool],
 				Command: run.LapseLease{Cause: internal("lease-keeper"), Attempt: l.attempt, Epoch: l.epoch,
 					LastSeen: l.lastSeen, AbandonBy: l.abandonBy},
+				// A lapse that was kept on the way for so long may be older than a regain which the
+				// run has forgotten the end of.
+				Before: now.Add(d.cfg.Timing.Abandon - d.cfg.Timing.Lease),
 			}, func(_ engine.Ack, err error) { d.lapseAnswered(l.attempt, err) })
 		}
 		if err != nil {
@@ -213,13 +225,16 @@ func (d *Dispatcher) place(ctx context.Context) {
 	}
 	d.mu.Lock()
 	var picks []pick
-	if d.allReady() { // a lease that is not loaded yet holds a slot too
+	if d.allReady() && d.board.caught() { // a lease that is not loaded or shown yet holds a slot too
 		picks = d.board.place(d.now())
 	}
-	term := d.board.terms
-	d.mu.Unlock()
+	grants := make([]grant, 0, len(picks))
 	for _, p := range picks {
-		d.ask(ctx, grant{pick: p, term: term})
+		grants = append(grants, grant{pick: p, lead: d.board.terms, term: d.term(p.command.Pool.Partition())})
+	}
+	d.mu.Unlock()
+	for _, g := range grants {
+		d.ask(ctx, g)
 	}
 }
 

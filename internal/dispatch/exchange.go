@@ -315,10 +315,12 @@ func (d *Dispatcher) renew(
 	req *runnerv1.ExchangeRequest,
 	res *runnerv1.ExchangeResponse,
 ) {
+	slow := false // a run does not answer in time: the rest of the exchange does not wait for others
 	for _, r := range req.GetRenewals() {
 		att, epoch := domain.AttemptID(r.GetAttempt()), r.GetEpoch()
 		d.mu.Lock()
 		now := d.now()
+		terms := d.board.terms
 		l, known, regain := d.board.renewed(who.Runner.Runner, att, epoch, now)
 		var reply *runnerv1.RenewalReply
 		speaks := d.speaks(who.pool.Partition())
@@ -329,8 +331,11 @@ func (d *Dispatcher) renew(
 		switch {
 		case reply != nil:
 		case known && !regain: // the next leader answers, or the next time
+		case known && slow:
+			d.asked(l.partition, terms)
 		case known:
 			reply = d.regain(ctx, l)
+			slow = reply == nil
 		default:
 			reply = d.verdict(ctx, who, att, epoch)
 		}
@@ -342,24 +347,33 @@ func (d *Dispatcher) renew(
 
 func live(l *lease, now time.Time) *runnerv1.RenewalReply {
 	return &runnerv1.RenewalReply{Attempt: string(l.attempt), Epoch: l.epoch, Live: true,
-		LeaseMs: max(l.until.Sub(now).Milliseconds(), 0), AbandonMs: max(l.abandonBy.Sub(now).Milliseconds(), 0)}
+		LeaseMs: left(l.until, now), AbandonMs: left(l.abandonBy, now)}
 }
 
+// left is the time until then in milliseconds, at least one: no time at all means, in the
+// protocol, that the usual one is meant.
+func left(until, now time.Time) int64 { return max(until.Sub(now).Milliseconds(), 1) }
+
+// regainPatience bounds what one exchange waits for a run: it carries the renewals of others.
+const regainPatience = 2 * time.Second
+
 // regain asks the run to take a lapsed lease back; of one that has not lapsed it makes sure. The
-// run answers when everything that was decided before is in the store, and memory was shown
-// it. The answer may be a late one: the lease can
-// have lapsed again, or be about to. So it is memory that says whether the lease is live, and
-// before it does, the runner is told nothing.
+// run answers when everything that was decided before is in the store. The answer may be a late
+// one: the lease can have lapsed again, or be about to. So it is memory that says whether the
+// lease is live, and before it does, the runner is told nothing.
 func (d *Dispatcher) regain(ctx context.Context, asked *lease) *runnerv1.RenewalReply {
 	att, epoch, p := asked.attempt, asked.epoch, asked.partition // these never change
 	d.mu.Lock()
 	terms := d.board.terms
+	term := d.term(asked.pool.Partition())
 	d.mu.Unlock()
-	now := d.now()
-	term, err := d.term(asked.pool.Partition())
-	if err != nil {
+	defer d.asked(p, terms)
+	if d.bound(term) != nil {
 		return nil
 	}
+	ctx, cancel := host.Within(ctx, d.cfg.Host, regainPatience)
+	defer cancel()
+	now := d.now()
 	ack, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: asked.tenant, Partition: p, Stream: streamOf(att),
 		Term: term, Command: run.RegainLease{Cause: internal("lease-keeper"), Attempt: att, Epoch: epoch,
 			Until: now.Add(d.cfg.Timing.Lease), AbandonBy: now.Add(d.cfg.Timing.Abandon)}})
@@ -368,8 +382,12 @@ func (d *Dispatcher) regain(ctx context.Context, asked *lease) *runnerv1.Renewal
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil && ack.Shown && d.board.terms == terms {
-		d.board.sure[p] = true
+	if err == nil && !d.board.knows(p) && d.board.terms == terms {
+		at := ack.Token.Position
+		d.board.awaits[p] = max(at, 1)
+		if ack.Shown {
+			d.shown(p, max(at, 1))
+		}
 	}
 	l := d.board.leases[att]
 	if err == nil && ack.Shown && l != nil && l.epoch == epoch && l.promises() && d.speaks(l.pool.Partition()) {
@@ -377,6 +395,25 @@ func (d *Dispatcher) regain(ctx context.Context, asked *lease) *runnerv1.Renewal
 		return live(l, d.now())
 	}
 	return nil
+}
+
+// asked ends the question of a term.
+func (d *Dispatcher) asked(p domain.PartitionID, terms int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.board.terms == terms {
+		delete(d.board.asking, p)
+	}
+}
+
+// shown tells runners, once this leader knows the whole of a partition, what waited for that. mu
+// is held.
+func (d *Dispatcher) shown(p domain.PartitionID, at uint64) {
+	if d.board.shown(p, at) {
+		for id := range d.polls {
+			d.wake(id)
+		}
+	}
 }
 
 func gone(c domain.Code) bool {
@@ -502,7 +539,7 @@ func (d *Dispatcher) outbox(id domain.RunnerID, held map[string]bool) (orders []
 				reason = "timeout"
 			}
 			cancels = append(cancels, &runnerv1.Cancel{Attempt: string(l.attempt), Epoch: l.epoch, Reason: reason,
-				GraceMs: max(l.stop.grace.Sub(now).Milliseconds(), 0)})
+				GraceMs: left(l.stop.grace, now)})
 		}
 	}
 	return orders, cancels
@@ -513,8 +550,9 @@ func (d *Dispatcher) outbox(id domain.RunnerID, held map[string]bool) (orders []
 func (d *Dispatcher) promise(ctx context.Context, l lease) (lease, bool) {
 	d.mu.Lock()
 	sure := d.board.knows(l.partition)
+	asks := !sure && d.board.asks(l.partition)
 	d.mu.Unlock()
-	if !sure && !d.regain(ctx, &l).GetLive() {
+	if !sure && (!asks || !d.regain(ctx, &l).GetLive()) {
 		return lease{}, false
 	}
 	d.mu.Lock()
@@ -541,8 +579,7 @@ func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
 			}
 			now := d.now()
 			return &runnerv1.Lease{Attempt: string(l.attempt), Epoch: l.epoch, Slot: string(l.slot), Manifest: payload,
-				KeyId: id, Signature: signature, LeaseMs: l.until.Sub(now).Milliseconds(),
-				AbandonMs: l.abandonBy.Sub(now).Milliseconds()}
+				KeyId: id, Signature: signature, LeaseMs: left(l.until, now), AbandonMs: left(l.abandonBy, now)}
 		}
 	}
 	d.cfg.Log.Warn("manifest could not be built", "attempt", l.attempt, "error", err)

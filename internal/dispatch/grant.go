@@ -27,18 +27,19 @@ const missedMax = 100
 // grant is a pick on its way.
 type grant struct {
 	pick
-	missed int  // how often the run said that it was granted, and memory had no such lease
-	term   int  // of this server's lead, in which it was asked for: another leader may have come between
-	doubt  bool // an answer was lost: it may be granted whatever a later owner says of itself
+	missed int         // how often the run said that it was granted, and memory had no such lease
+	lead   int         // which time it is that this server leads: another leader may come between
+	term   engine.Term // in which it was picked, or looked at again
+	doubt  bool        // an answer was lost: it may be granted whatever a later owner says of itself
 }
 
 // ask asks the run for the lease of a pick. The same pick again is answered with the attempt
 // that the slot got, so asking twice is harmless.
 func (d *Dispatcher) ask(ctx context.Context, p grant) {
-	term, err := d.term(p.command.Pool.Partition())
+	err := d.bound(p.term)
 	if err == nil {
 		err = d.cfg.Engine.Send(ctx, engine.Envelope{
-			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Term: term,
+			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Term: p.term,
 			Command: p.command,
 		}, func(ack engine.Ack, err error) { d.granted(ctx, p, ack, err) })
 	}
@@ -113,12 +114,13 @@ func (d *Dispatcher) doubt(ctx context.Context, p grant) {
 	d.cfg.Host.After(askAgain, func() {
 		d.mu.Lock()
 		known := d.board.leaseOf(p) != nil
-		leads := d.speaks(p.command.Pool.Partition()) && p.term == d.board.terms &&
+		leads := d.speaks(p.command.Pool.Partition()) && p.lead == d.board.terms &&
 			d.board.agents[p.command.Runner] != nil
 		if !known && !leads {
 			d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job) // whoever leads now finds out
 		}
 		now := d.now()
+		p.term = d.term(p.command.Pool.Partition())
 		d.mu.Unlock()
 		switch {
 		case known:

@@ -71,7 +71,7 @@ func TestAGrantInDoubtIsNotAskedForAgainInAnotherTerm(t *testing.T) {
 		for id := range d.board.agents {
 			who = id
 		}
-		g := grant{term: d.board.terms}
+		g := grant{lead: d.board.terms}
 		g.head.job, g.command.Slot, g.command.Runner, g.command.Pool = domain.RunID("run_x").Job(0), slot, who, poolID
 		doubt := func() {
 			d.mu.Lock()

@@ -64,6 +64,10 @@ func TestANewLeaderAsksARunBeforeItPromises(t *testing.T) {
 			p.b.mu.Lock()
 			_, known, regain := p.b.board.renewed(p.b.board.session[domain.SessionID(h.session)].Runner.Runner,
 				domain.AttemptID(first[i].GetAttempt()), first[i].GetEpoch(), p.b.now())
+			if regain && p.b.board.asks(home) {
+				t.Error("two ask at the same time")
+			}
+			clear(p.b.board.asking)
 			p.b.mu.Unlock()
 			if !known || regain != asks {
 				t.Fatalf("renewal %d is known: %t, asks the run: %t", i, known, regain)
@@ -104,4 +108,22 @@ func TestANewLeaderAsksARunBeforeItTellsALease(t *testing.T) {
 			t.Error("a lease was told while its lapse is under way")
 		}
 	})
+}
+
+// A run that has answered up to a position is enough, once memory was shown that far: a follower
+// that is always behind must not keep live leases from being renewed.
+func TestAPartitionIsKnownWhenMemoryWasShownWhatTheRunAnsweredFrom(t *testing.T) {
+	b := newBoard(Timing{Lease: time.Minute, Abandon: 2 * time.Minute})
+	b.follows = true
+	if !b.asks(home) || b.asks(home) {
+		t.Fatal("not one asks")
+	}
+	delete(b.asking, home)
+	b.awaits[home] = 7
+	if b.asks(home) || b.shown(home, 6) || b.knows(home) {
+		t.Error("known before it was shown, or asked for again")
+	}
+	if !b.shown(home, 7) || !b.knows(home) {
+		t.Error("not known although it was shown")
+	}
 }

@@ -1,8 +1,12 @@
 package dispatch
 
 import (
+	"context"
+	"time"
+
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
 // Several servers may see the same pools: each knows every ready job and every lease from
@@ -28,9 +32,13 @@ func (d *Dispatcher) Lead(pools domain.PartitionID, on bool) {
 	if on {
 		d.board.led[pools] = true
 		clear(d.board.sure)
+		clear(d.board.asking)
+		clear(d.board.awaits)
 		d.board.terms++
 		d.board.fresh(pools, d.now())
 		d.changed()
+		life, term := d.life, d.board.terms
+		d.cfg.Host.Go(func() { d.catchUp(life, term) })
 		return
 	}
 	delete(d.board.led, pools)
@@ -41,6 +49,37 @@ func (d *Dispatcher) Lead(pools domain.PartitionID, on bool) {
 		}
 	}
 }
+
+// catchUp waits until memory was shown what the store held when this server began to lead: a
+// follower may be seconds behind, and a slot that it takes for open be lent.
+func (d *Dispatcher) catchUp(ctx context.Context, term int) {
+	h := d.cfg.Host
+	late := h.Elapsed() + d.cfg.Timing.Abandon
+	for {
+		err := d.cfg.Engine.CatchUp(ctx)
+		d.mu.Lock()
+		over := d.board.terms != term || ctx.Err() != nil
+		done := !over && (err == nil || h.Elapsed() >= late)
+		if done {
+			d.board.shownTo = term
+			d.changed()
+		}
+		d.mu.Unlock()
+		switch {
+		case over, done && err == nil:
+			return
+		case done:
+			d.cfg.Log.Warn("placing jobs without having been shown all leases; runners refuse what is too much", "error", err)
+			return
+		}
+		if !host.Pause(ctx, h, catchUpPause) {
+			return
+		}
+	}
+}
+
+// catchUpPause is between two looks.
+const catchUpPause = 50 * time.Millisecond
 
 // Leads reports whether this server leads the pools of a partition and may say so.
 func (d *Dispatcher) Leads(pools domain.PartitionID) bool {
@@ -90,20 +129,28 @@ func (d *Dispatcher) unsure() error {
 	return nil
 }
 
-// term is by what right this server speaks of leases now; the error says that it has none.
-func (d *Dispatcher) term(pools domain.PartitionID) (engine.Term, error) {
+// term is by what right this server speaks of leases now; mu is held. What is said is true in the
+// term in which it was found.
+func (d *Dispatcher) term(pools domain.PartitionID) engine.Term {
 	if d.cfg.Term == nil {
-		return engine.Term{}, nil
+		return engine.Term{}
 	}
-	epoch := d.cfg.Term(pools)
-	if epoch == 0 {
-		return engine.Term{}, errNotLeader
+	return engine.Term{Of: pools, Epoch: d.cfg.Term(pools)}
+}
+
+// bound is the error of a term that is none.
+func (d *Dispatcher) bound(t engine.Term) error {
+	if d.cfg.Term != nil && t.Epoch == 0 {
+		return errNotLeader
 	}
-	return engine.Term{Of: pools, Epoch: epoch}, nil
+	return nil
 }
 
 // speaks reports whether this server leads the pools and its right to has not run out. mu
 // is held.
 func (d *Dispatcher) speaks(pools domain.PartitionID) bool {
+	if d.cfg.Term != nil && d.cfg.Term(pools) == 0 {
+		return false // the next leader is known of, and what ends this one's term is on its way
+	}
 	return d.board.leads(pools) && d.cfg.Valid()
 }

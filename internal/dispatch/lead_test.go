@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -171,5 +172,48 @@ func TestALeaderWhoseMembershipRanOutRenewsNothing(t *testing.T) {
 		if a := y.state(id).Jobs[0].Attempts[0]; a.Uncertain {
 			t.Fatal("it let a lease lapse")
 		}
+	})
+}
+
+// behind is an engine elsewhere whose followers don't catch up.
+type behind struct {
+	Engine
+	lag atomic.Bool
+}
+
+func (b *behind) CatchUp(ctx context.Context) error {
+	if b.lag.Load() {
+		return errors.New("not shown yet")
+	}
+	return b.Engine.CatchUp(ctx)
+}
+
+// What a leader was not shown yet may be a lease that holds the slot which it takes for open.
+// Promises: [LEASE-2].
+func TestANewLeaderPlacesNothingBeforeItHasCaughtUp(t *testing.T) {
+	inPair(t, func(t *testing.T, y *yard, p *pair) {
+		h := y.register("one", 1)
+		slow := &behind{Engine: p.b.cfg.Engine}
+		slow.lag.Store(true)
+		p.b.cfg.Engine = slow
+		p.a.Lead(poolID.Partition(), false)
+		p.b.Lead(poolID.Partition(), true)
+		y.dispatch = p.b
+		y.request(home, 1, 1, nil)
+		if got := h.poll().GetLeases(); len(got) != 0 {
+			t.Fatalf("placed %v", got)
+		}
+		slow.lag.Store(false)
+		if got := h.poll().GetLeases(); len(got) != 1 {
+			t.Fatalf("leases %v when it has caught up", got)
+		}
+		p.b.Lead(poolID.Partition(), false)
+		slow.lag.Store(true)
+		p.b.Lead(poolID.Partition(), true)
+		time.Sleep(p.b.cfg.Timing.Abandon + time.Second)
+		if p.b.mu.Lock(); !p.b.board.caught() {
+			t.Error("one follower that is stuck keeps a pool from its work for ever")
+		}
+		p.b.mu.Unlock()
 	})
 }

@@ -123,6 +123,10 @@ func (d *Dispatcher) Committed(rows []engine.Committed) {
 			}
 		}
 	}
+	if len(rows) > 0 { // of one partition, in order
+		last := &rows[len(rows)-1]
+		d.shown(last.Partition, uint64(last.Position))
+	}
 	d.changed()
 }
 

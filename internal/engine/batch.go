@@ -118,6 +118,9 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 		}
 		o.terms[t.Of] = t.Epoch
 	}
+	if end := it.env.Before; !end.IsZero() && !now.Before(end) {
+		return []any{effAnswer{item: it, err: domain.Reject(domain.CodeNotOwner, "The command came too late; try again.")}}
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			text := fmt.Sprintf("%s at version of partition position %d: %v", key.id, o.position, r)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
@@ -23,6 +24,9 @@ type Envelope struct {
 	// Term, when set, is by what right it is sent: once the owner has heard of a later term of the
 	// same pools it refuses the command with not_owner.
 	Term Term
+	// Before, when set, is when the command is worth nothing any more: from then on, by its own
+	// clock, the owner refuses it with not_owner.
+	Before time.Time
 }
 
 // Term is the time in which one server leads the pools of a partition: it owns the partition

@@ -86,8 +86,8 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 		d.owner.stopped, d.owner.lostAt = lost, at
 		e.cfg.Log.Error("partition stopped", "partition", s.partition, "reason", lost)
 	}
+	s.driver.Store(d) // before observers hear of it
 	d.start(e.run, heads, e.reactors)
-	s.driver.Store(d)
 	return nil
 }
 
@@ -401,13 +401,42 @@ func (e *Engine) Holds() map[domain.PartitionID]uint64 {
 	return out
 }
 
-// Epoch is that under which a partition is owned here; 0: it is not.
+// CatchUp returns when observers here were shown all that the store held, in every partition,
+// when it was called. An error says that it did not come to that within a moment. A follower
+// that can't go on, because what it reads is damaged, is not waited for.
+func (e *Engine) CatchUp(ctx context.Context) error {
+	if !e.fleet() {
+		return nil
+	}
+	list, err := e.cfg.Store.Partitions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the positions of all partitions: %w", err)
+	}
+	for _, own := range list {
+		s := e.seats[own.Partition]
+		if s == nil || s.driver.Load() != nil {
+			continue
+		}
+		c := s.chase.Load()
+		if c == nil || !c.halted.Load() && !c.await(ctx, own.Position) {
+			return fmt.Errorf("partition %s was not shown up to %d yet", own.Partition, own.Position)
+		}
+	}
+	return nil
+}
+
+// Epoch is that under which a partition is owned here; 0: it is not, or the last picture showed a
+// later one, although its owner here does not know yet.
 func (e *Engine) Epoch(p domain.PartitionID) uint64 {
 	d := e.driver(p)
 	if d == nil {
 		return 0
 	}
-	return d.snapshot().Epoch
+	epoch := d.snapshot().Epoch
+	if h := e.seats[p].holding.Load(); h != nil && h.Epoch > epoch {
+		return 0
+	}
+	return epoch
 }
 
 // Owns reports whether the partition is owned here. It may change at any time.

@@ -139,7 +139,9 @@ func (c *chase) await(ctx context.Context, at store.Position) bool {
 }
 
 // there reports whether observers were shown everything up to a position; mu is held.
-func (c *chase) there(at store.Position) bool { return !c.over && c.ready && c.status.Position >= at }
+func (c *chase) there(at store.Position) bool {
+	return !c.over && c.ready && !c.halted.Load() && c.status.Position >= at
+}
 
 func (c *chase) loop(ctx context.Context) {
 	defer c.finish()

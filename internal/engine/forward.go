@@ -38,6 +38,7 @@ type Wire struct {
 	Key       *Key               `json:"key,omitempty"`
 	Counter   string             `json:"counter,omitempty"`
 	Term      Term               `json:"term,omitzero"`
+	Before    time.Time          `json:"before,omitzero"`
 	Present   domain.Token       `json:"present,omitzero"`
 	Claim     *Claim             `json:"claim,omitempty"`
 }
@@ -78,7 +79,8 @@ func (e *Engine) forward(ctx context.Context, s *seat, env Envelope, answer func
 		return fmt.Errorf("encode %T for %s: %w", env.Command, env.Stream, err)
 	}
 	w := Wire{Version: WireVersion, Partition: env.Partition, Tenant: env.Tenant, Stream: env.Stream,
-		Command: command, Cause: env.Cause, Key: env.Key, Counter: env.Counter, Term: env.Term}
+		Command: command, Cause: env.Cause, Key: env.Key, Counter: env.Counter, Term: env.Term,
+		Before: env.Before}
 	e.cfg.Host.Go(func() { answer(e.exchange(ctx, s, *h, w)) })
 	return nil
 }
@@ -168,7 +170,7 @@ func (e *Engine) receive(ctx context.Context, w Wire) (Ack, *Kind, error) {
 	var failed error
 	answered := make(chan struct{})
 	env := Envelope{Tenant: w.Tenant, Partition: w.Partition, Stream: w.Stream, Command: command, Cause: w.Cause,
-		Key: w.Key, Counter: w.Counter, Term: w.Term}
+		Key: w.Key, Counter: w.Counter, Term: w.Term, Before: w.Before}
 	err = d.send(ctx, inSubmit{&item{env: env, gone: ctx.Err, answer: func(got Ack, err error) {
 		ack, failed = got, err
 		close(answered)
