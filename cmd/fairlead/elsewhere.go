@@ -206,9 +206,13 @@ func (s *server) showPartition(id domain.PartitionID, h store.Holding, picture s
 
 // present compares a token that a client brings, and says who brought it.
 func (s *server) present(ctx context.Context, token domain.Token) error {
-	who := "A client"
-	if p := httpapi.PrincipalFrom(ctx); p.Kind != credential.KindAnonymous {
-		who = fmt.Sprintf("A client (%s %s)", p.Kind, p.ID)
+	return s.engine.Present(engine.HeldBy(ctx, holder(httpapi.PrincipalFrom(ctx))), token)
+}
+
+// holder says who brings a token, in words.
+func holder(p credential.Principal) string {
+	if p.Kind == credential.KindAnonymous {
+		return "A client"
 	}
-	return s.engine.Present(engine.HeldBy(ctx, who), token)
+	return fmt.Sprintf("A client (%s %s)", p.Kind, p.ID)
 }

@@ -149,7 +149,7 @@ func caller(ctx context.Context) control.Caller {
 		tenant = domain.DefaultTenant
 	}
 	return control.Caller{Tenant: tenant, Scope: p.Scope(), Cause: httpapi.CauseFrom(ctx), Key: httpapi.KeyFrom(ctx),
-		Body: httpapi.BodyDigest(ctx), Admin: p.Kind == credential.KindAdmin}
+		Body: httpapi.BodyDigest(ctx), Admin: p.Kind == credential.KindAdmin, Holder: holder(p)}
 }
 
 func (s *server) handler() (*httpapi.Server, error) {

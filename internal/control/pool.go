@@ -161,13 +161,23 @@ func (p *Pools) RemoveRunner(
 	req *fairleadv1.RemoveRunnerRequest,
 ) (*fairleadv1.RemoveRunnerResponse, error) {
 	caller := p.Caller(ctx)
+	key := engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}
 	in, id, err := p.find(ctx, caller.Tenant, req.GetRunner())
+	if r, ok := domain.AsRejection(err); ok && r.Code == domain.CodeNotFound {
+		// This key may have removed it: then its owner repeats the first answer.
+		earlier, acted, problem := p.Engine.Earlier(ctx, caller.Tenant, key)
+		if problem != nil {
+			return nil, fmt.Errorf("look up key: %w", problem)
+		}
+		if acted {
+			in, err = domain.PoolID(earlier.Stream.ID()), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	_, err = p.Engine.Submit(ctx, engine.Envelope{Tenant: caller.Tenant, Partition: in.Partition(), Stream: in.Stream(),
-		Command: pool.RemoveRunner{Cause: caller.Cause, Runner: id, Reason: "removed by request"},
-		Key:     &engine.Key{Scope: engine.ClientScope(caller.Scope, "RemoveRunner"), Key: caller.Key, Body: caller.Body}})
+		Command: pool.RemoveRunner{Cause: caller.Cause, Runner: id, Reason: "removed by request"}, Key: &key})
 	return &fairleadv1.RemoveRunnerResponse{}, err
 }
 
@@ -175,6 +185,8 @@ func (p *Pools) RemoveRunner(
 // store, because this server may be behind.
 func (p *Pools) find(ctx context.Context, tenant domain.TenantID, name string) (domain.PoolID, domain.RunnerID,
 	error) {
+	// Asked before the pools are: what is whole by then was whole when they are read.
+	whole := p.Dispatch.Whole()
 	pools := p.Dispatch.Pools(tenant)
 	for _, s := range pools {
 		for i := range s.Runners {
@@ -183,13 +195,16 @@ func (p *Pools) find(ctx context.Context, tenant domain.TenantID, name string) (
 			}
 		}
 	}
-	if err := p.Dispatch.Whole(); err != nil {
-		return "", "", err
+	if whole != nil {
+		return "", "", whole
 	}
 	for _, s := range pools {
 		state, err := p.stored(ctx, tenant, s.Pool)
-		if err != nil || state == nil {
+		if err != nil {
 			return "", "", err
+		}
+		if state == nil {
+			continue
 		}
 		for _, r := range state.Runners {
 			if string(r.Runner) == name || r.Name == name {

@@ -24,7 +24,8 @@ type Caller struct {
 	Cause  domain.Cause
 	Key    string
 	Body   domain.Digest
-	Admin  bool // may name paths on the server's machine
+	Admin  bool   // may name paths on the server's machine
+	Holder string // the caller in words, as who was told of what a token says
 }
 
 // Runs answers RunService.
@@ -126,7 +127,7 @@ func (r *Runs) GetRun(ctx context.Context, req *fairleadv1.GetRunRequest) (*fair
 	if !ok {
 		return nil, field("token", "The acknowledgement token is malformed.")
 	}
-	if err := r.Engine.Present(ctx, token); err != nil {
+	if err := r.Engine.Present(engine.HeldBy(ctx, r.Caller(ctx).Holder), token); err != nil {
 		return nil, err
 	}
 	out, err := r.read(ctx, domain.RunID(req.GetRun()), req.GetTimeline())
