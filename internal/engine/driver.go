@@ -516,7 +516,7 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	}
 	if lost == nil {
 		d.mu.Lock()
-		d.verified = vouching(d.verified, token)
+		d.verified = vouching(d.verified, token, status.Epoch)
 		d.mu.Unlock()
 		return nil
 	}

@@ -370,7 +370,7 @@ func (e *Engine) Present(ctx context.Context, token domain.Token) error {
 		return lost
 	}
 	s.mu.Lock()
-	s.verified = vouching(s.verified, token)
+	s.verified = vouching(s.verified, token, s.epoch())
 	s.mu.Unlock()
 	return nil
 }

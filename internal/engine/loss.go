@@ -62,12 +62,25 @@ func vouchedBy(token, verified domain.Token) bool {
 	return token.Epoch == verified.Epoch && token.Position <= verified.Position
 }
 
-// vouching is the token to keep of two that the store holds.
-func vouching(old, token domain.Token) domain.Token {
+// vouching is the token to keep of two that the store holds. The store compares position and
+// digest, and whoever presents a token names its epoch: one that no owner had yet, above epoch,
+// must not answer for what that owner will give out.
+func vouching(old, token domain.Token, epoch uint64) domain.Token {
+	if token.Epoch > epoch {
+		return old
+	}
 	if token.Epoch > old.Epoch || token.Epoch == old.Epoch && token.Position > old.Position {
 		return token
 	}
 	return old
+}
+
+// epoch is that of the partition's owner as this server knows it; 0: it knows of none.
+func (s *seat) epoch() uint64 {
+	if h := s.holding.Load(); h != nil {
+		return h.Epoch
+	}
+	return 0
 }
 
 // quarantined tells people that a stream can't be read, and how to learn more.

@@ -90,11 +90,12 @@ func (e *Engine) doubt(ctx context.Context, s *seat, token domain.Token, held st
 		Message: claim.Sentence()}
 }
 
-// claim keeps the claim that is shown.
+// claim keeps the claim that is shown: the first one of the likeliest, since whoever can
+// invent one can invent many.
 func (s *seat) claim(c *Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.weight() >= s.claimed.weight() {
+	if c.weight() > s.claimed.weight() {
 		s.claimed = c
 	}
 }

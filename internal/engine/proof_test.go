@@ -148,6 +148,53 @@ func TestTheOwnerIsToldOfClaimsAndJudgesForItself(t *testing.T) {
 	})
 }
 
+// A token of what is held passes whoever made it, but answers for no other one: an epoch that
+// nobody had yet would hide what its owner loses later.
+func TestAnEpochThatNobodyHadVouchesForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreet(t, "a", "b")
+		defer s.close()
+		s.give("a", home)
+		token := s.must("b", "x", tallyCommand{do: "add", n: 1}).Token
+		s.look()
+		invented := token
+		invented.Epoch, invented.Proof = token.Epoch+1, ""
+		lost := invented
+		lost.Digest = token.Digest[:len(token.Digest)-4] + "0000"
+		lost.Proof = ours.Prove(lost)
+		for _, name := range []string{"b", "a"} {
+			for _, held := range []domain.Token{token, invented} {
+				if err := s.engines[name].Present(t.Context(), held); err != nil {
+					t.Fatalf("%s refuses what is held: %v", name, err)
+				}
+			}
+			e := s.engines[name]
+			verified := e.seats[home].verified
+			if d := e.driver(home); d != nil {
+				verified = d.verified
+			}
+			if verified.Epoch != token.Epoch || verified.Position != token.Position {
+				t.Errorf("%s remembers %+v of %+v", name, verified, token)
+			}
+		}
+		for _, name := range []string{"b", "a"} {
+			refused(t, "lost history at "+name, s.engines[name].Present(t.Context(), lost), domain.CodeHistoryLost)
+		}
+	})
+}
+
+// Whoever can invent one foreign claim can invent many: the first one stays in sight.
+func TestTheFirstForeignClaimIsShown(t *testing.T) {
+	var s seat
+	for _, c := range []*Claim{{Standing: domain.StandingForged, Position: 1}, {Standing: domain.StandingForeign, Position: 2},
+		{Standing: domain.StandingForeign, Position: 3}, {Standing: domain.StandingUnproved, Position: 4}} {
+		s.claim(c)
+	}
+	if got := s.claims(); got.Position != 2 {
+		t.Errorf("shown: %+v", got)
+	}
+}
+
 // Somebody with many names can't fill the log or the memory.
 func TestDoubtsAreBounded(t *testing.T) {
 	var d doubts
