@@ -39,8 +39,10 @@ const (
 	// stands before it may need a moment to see that it listens.
 	selfWithin = 10 * time.Second
 	// selfGreetings is how many answers in a row must be its own. What shares an address among
-	// several servers gives one of them by chance.
-	selfGreetings = 4
+	// several servers gives one of them by chance; where another one has answered, trying again
+	// must not add up to luck.
+	selfGreetings       = 8
+	selfGreetingsShared = 32
 	// nameFile keeps the name that was made for this server.
 	nameFile = "member-name"
 )
@@ -368,8 +370,12 @@ func (s *server) join(ctx context.Context) error {
 // can't be reached would take partitions and leave them without anybody to ask.
 func (s *server) findSelf(ctx context.Context) error {
 	deadline := time.Now().Add(selfWithin)
+	times := selfGreetings
 	for told := false; ; told = true {
-		err := s.greetSelf(ctx)
+		err := s.greetSelf(ctx, times)
+		if errors.Is(err, peer.ErrAnother) {
+			times = selfGreetingsShared
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -392,8 +398,8 @@ func (s *server) findSelf(ctx context.Context) error {
 }
 
 // greetSelf asks as often as it takes to be sure who answers.
-func (s *server) greetSelf(ctx context.Context) error {
-	for range selfGreetings {
+func (s *server) greetSelf(ctx context.Context, times int) error {
+	for range times {
 		greet, cancel := context.WithTimeout(ctx, greetWithin)
 		err := s.fleet.peers.GreetSelf(greet, &s.fleet.self)
 		cancel()

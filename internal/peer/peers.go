@@ -214,6 +214,9 @@ var ErrMoved = errors.New("the partition moved")
 // ErrStranger: a peer does not know this server by its secret, or speaks another version.
 var ErrStranger = errors.New("the peer does not know this server")
 
+// ErrAnother says that another member answers where this server looked for itself.
+var ErrAnother = errors.New("somebody else answers there")
+
 // unsent reports whether an error of a request says that nothing reached the peer.
 func unsent(err error) bool {
 	var dial *net.OpError

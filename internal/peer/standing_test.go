@@ -133,6 +133,7 @@ func TestAServerKnowsItselfByItsSession(t *testing.T) {
 	}{
 		"itself":             {store.Member{Name: "me", Session: "s1", Address: o.web.URL + "/"}, p, ""},
 		"an earlier process": {store.Member{Name: "me", Session: "s2", Address: o.web.URL}, p, `the member "me"`},
+		"another member":     {store.Member{Name: "you", Session: "s1", Address: o.web.URL}, p, ErrAnother.Error()},
 		"another fleet":      {store.Member{Name: "me", Session: "s1", Address: o.web.URL}, newPeers(t, "other", o), "404"},
 		"nobody":             {store.Member{Name: "me", Session: "s1", Address: "http://127.0.0.1:1"}, p, "nobody answers"},
 	} {

@@ -91,8 +91,8 @@ func (p *Peers) Greet(ctx context.Context, m *store.Member) error {
 }
 
 // GreetSelf finds out whether this very process answers at the address that it wants to tell
-// the others. A process that was there before, or another member behind the same address,
-// is somebody else.
+// the others. A process that was there before is not it, and another member behind the same
+// address neither: that error wraps ErrAnother.
 func (p *Peers) GreetSelf(ctx context.Context, self *store.Member) error {
 	address := strings.TrimSuffix(self.Address, "/") + pathStatus
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -108,8 +108,10 @@ func (p *Peers) GreetSelf(ctx context.Context, self *store.Member) error {
 	switch {
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("something else answers there, with %s", res.Status)
+	case res.Header.Get(headerMember) != self.Name:
+		return fmt.Errorf("%w: the member %q of this fleet", ErrAnother, res.Header.Get(headerMember))
 	case res.Header.Get(headerSession) != self.Session || self.Session == "":
-		return fmt.Errorf("somebody else answers there: the member %q of this fleet", res.Header.Get(headerMember))
+		return fmt.Errorf("another process answers there as the member %q, an earlier one perhaps", self.Name)
 	}
 	return nil
 }
