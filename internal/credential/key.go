@@ -107,6 +107,20 @@ func active(keys []keyFile, now time.Time) int {
 	return at
 }
 
+// putBack reports whether somebody put the file of a key of proofs into the folder long after
+// the key was in use, and not longer ago than KeyKeep: what it proves is looked for again.
+func putBack(dataFolder string, key keyFile, now time.Time) bool {
+	if key.Use != useToken {
+		return false
+	}
+	file, err := os.Stat(keyPath(dataFolder, key.Use, key.ID))
+	if err != nil {
+		return false
+	}
+	put := file.ModTime()
+	return put.Sub(key.From) > KeyUse && now.Sub(put) <= KeyKeep
+}
+
 // tend makes the next key when the active one gets old, and drops keys past their use.
 func tend(dataFolder, use string, size int, keys []keyFile, now time.Time) ([]keyFile, error) {
 	if len(keys) == 0 {
@@ -127,7 +141,7 @@ func tend(dataFolder, use string, size int, keys []keyFile, now time.Time) ([]ke
 	var problem error
 	kept := make([]keyFile, 0, len(keys))
 	for i, key := range keys {
-		if i+1 < len(keys) && now.Sub(keys[i+1].From) > KeyKeep {
+		if i+1 < len(keys) && now.Sub(keys[i+1].From) > KeyKeep && !putBack(dataFolder, key, now) {
 			if err := removeKey(dataFolder, key); err != nil {
 				problem = errors.Join(problem, err)
 			}

@@ -77,7 +77,8 @@ func (p *Prover) hold(files []keyFile) {
 
 // Tend rotates keys when it is time, and finds those that another server made; call it once
 // a day. A key that stopped proving is kept as long as every other key: a token of before
-// counts as another installation's afterwards.
+// counts as another installation's afterwards. One whose file is put back later proves again
+// for as long.
 func (p *Prover) Tend() error {
 	if p.folder == "" {
 		return nil

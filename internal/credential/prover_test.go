@@ -67,6 +67,13 @@ func TestAKeyOfProofsIsPrivateAndRotates(t *testing.T) {
 	if stat, err := os.Stat(path); err != nil || stat.Mode().Perm() != 0o600 {
 		t.Fatalf("the key file: %v, %v", stat, err)
 	}
+	aged := func(at time.Time) {
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aged(clock.at)
+	content := must[[]byte](t)(os.ReadFile(path))
 	first, token := p.Key(), someToken
 	token.Proof = p.Prove(token)
 	clock.at = clock.at.Add(KeyUse - KeyLead)
@@ -86,6 +93,24 @@ func TestAKeyOfProofsIsPrivateAndRotates(t *testing.T) {
 	clock.at = clock.at.Add(KeyKeep + time.Second)
 	if err := second.Tend(); err != nil || second.Examine(token) != domain.StandingForeign {
 		t.Errorf("after its time the key counts as %s, %v", second.Examine(token), err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put := clock.at
+	aged(put)
+	third := must[*Prover](t)(OpenProver(folder, clock.now))
+	for _, later := range []time.Duration{0, KeyKeep} {
+		clock.at = put.Add(later)
+		for _, prover := range []*Prover{second, third} {
+			if err := prover.Tend(); err != nil || prover.Examine(token) != domain.StandingProved || prover.Key() == first {
+				t.Errorf("%s after it was put back, the key counts as %s, %v", later, prover.Examine(token), err)
+			}
+		}
+	}
+	clock.at = put.Add(KeyKeep + time.Second)
+	if err := third.Tend(); err != nil || third.Examine(token) != domain.StandingForeign {
+		t.Errorf("long after it was put back the key counts as %s, %v", third.Examine(token), err)
 	}
 }
 
