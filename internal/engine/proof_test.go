@@ -186,8 +186,10 @@ func TestAnEpochThatNobodyHadVouchesForNothing(t *testing.T) {
 // Whoever can invent one foreign claim can invent many: the first one stays in sight.
 func TestTheFirstForeignClaimIsShown(t *testing.T) {
 	var s seat
-	for _, c := range []*Claim{{Standing: domain.StandingForged, Position: 1}, {Standing: domain.StandingForeign, Position: 2},
-		{Standing: domain.StandingForeign, Position: 3}, {Standing: domain.StandingUnproved, Position: 4}} {
+	for _, c := range []*Claim{
+		{Standing: domain.StandingForged, Position: 1}, {Standing: domain.StandingForeign, Position: 2},
+		{Standing: domain.StandingForeign, Position: 3}, {Standing: domain.StandingUnproved, Position: 4},
+	} {
 		s.claim(c)
 	}
 	if got := s.claims(); got.Position != 2 {
