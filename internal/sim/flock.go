@@ -33,14 +33,14 @@ func (w *world) serverNamed(name string) *server {
 }
 
 // send asks another server for something and waits.
-func (f *flock) send(ctx context.Context, to, what string, patience time.Duration,
-	handle func(s *served) (any, error)) (answer any, err error) {
+func (f *flock) send(ctx context.Context, c call, to string, patience time.Duration) (answer any, err error) {
 	done := make(chan struct{})
-	f.world.call(call{from: f.process, name: f.server.name, to: f.world.serverNamed(to), what: what, handle: handle,
-		done: func(a any, e error) {
-			answer, err = a, e
-			close(done)
-		}}, patience)
+	c.from, c.name, c.to = f.process, f.server.name, f.world.serverNamed(to)
+	c.done = func(a any, e error) {
+		answer, err = a, e
+		close(done)
+	}
+	f.world.call(c, patience)
 	if f.process.Wait(ctx, host.For{News: done, Limit: host.Forever}) == host.Ended {
 		return nil, context.Cause(ctx)
 	}
@@ -56,7 +56,10 @@ func (f *flock) forward(ctx context.Context, to store.Holding, wire engine.Wire)
 	if err != nil {
 		return engine.WireAck{}, fmt.Errorf("encode command: %w: %w", engine.ErrUnsent, err)
 	}
-	answer, err := f.send(ctx, to.Owner, "command", commandPatience, func(s *served) (any, error) {
+	// The way between two servers repeats nothing by itself: a request is one connection's. What
+	// bears a key is said twice all the same, because the sender may.
+	c := call{what: "command", once: wire.Key == nil}
+	c.handle = func(s *served) (any, error) {
 		s.dispatcher() // it must be up
 		var got engine.Wire
 		if err := json.Unmarshal(text, &got); err != nil {
@@ -69,7 +72,8 @@ func (f *flock) forward(ctx context.Context, to store.Holding, wire engine.Wire)
 			return nil, err
 		}
 		return json.Marshal(ack)
-	})
+	}
+	answer, err := f.send(ctx, c, to.Owner, commandPatience)
 	var ack engine.WireAck
 	switch {
 	case errors.Is(err, errRefused):
@@ -129,7 +133,7 @@ var errBetween = domain.Reject(domain.CodeNotOwner, "The pool is between two ser
 
 // lead answers a runner's call where its pool is led: here, or at the member that the last
 // picture named, and again while that changes.
-func (s *served) lead(what string, call func(s *served) (any, error)) (any, error) {
+func (s *served) lead(what string, ask func(s *served) (any, error)) (any, error) {
 	s.dispatcher() // it must be up
 	p := poolName.Partition()
 	f := &flock{world: s.world, server: s.server, process: s.at}
@@ -138,12 +142,12 @@ func (s *served) lead(what string, call func(s *served) (any, error)) (any, erro
 		err := error(errBetween)
 		picture := s.server.fleet.Picture()
 		if h, _ := picture.Holding(p); s.server.dispatch.Leads(p) {
-			answer, err = call(s)
+			answer, err = ask(s)
 		} else if h.Owner != "" && h.Owner != s.server.name {
-			answer, err = f.send(s.ctx(), h.Owner, what, time.Minute, func(other *served) (any, error) {
+			answer, err = f.send(s.ctx(), call{what: what, handle: func(other *served) (any, error) {
 				other.dispatcher()
-				return call(other)
-			})
+				return ask(other)
+			}}, h.Owner, time.Minute)
 		}
 		r, rejected := domain.AsRejection(err)
 		if err == nil || rejected && r.Code != domain.CodeNotOwner || s.at.Elapsed() > deadline {

@@ -22,6 +22,7 @@ type call struct {
 	what   string
 	handle func(s *served) (any, error)
 	done   func(any, error)
+	once   bool // nobody on the way repeats it
 	ended  bool
 }
 
@@ -39,7 +40,7 @@ func (w *world) call(c call, patience time.Duration) {
 	one := &c
 	w.sched.after(patience, c.from, func() { one.end(nil, errTimeout) })
 	copies := 1
-	if w.chance(netTwice) {
+	if w.chance(netTwice) && !c.once {
 		copies = 2
 		w.line("net", "!"+string(netTwice), "%s>%s %s", c.name, c.to.name, c.what)
 	}
