@@ -54,7 +54,7 @@ func (d *Dispatcher) Lead(pools domain.PartitionID, on bool) {
 // follower may be seconds behind, and a slot that it takes for open be lent.
 func (d *Dispatcher) catchUp(ctx context.Context, term int) {
 	h := d.cfg.Host
-	late := h.Elapsed() + d.cfg.Timing.Abandon
+	late := h.Elapsed() + max(d.cfg.Timing.Abandon, catchUpMost)
 	for {
 		err := d.cfg.Engine.CatchUp(ctx)
 		d.mu.Lock()
@@ -78,8 +78,13 @@ func (d *Dispatcher) catchUp(ctx context.Context, term int) {
 	}
 }
 
-// catchUpPause is between two looks.
-const catchUpPause = 50 * time.Millisecond
+const (
+	// catchUpPause is between two looks.
+	catchUpPause = 50 * time.Millisecond
+	// catchUpMost is how long a partition that can't be read, perhaps because it is damaged, keeps
+	// a pool from placing at least. A store that is slow has answered by then.
+	catchUpMost = time.Minute
+)
 
 // Leads reports whether this server leads the pools of a partition and may say so.
 func (d *Dispatcher) Leads(pools domain.PartitionID) bool {

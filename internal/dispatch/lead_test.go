@@ -210,7 +210,7 @@ func TestANewLeaderPlacesNothingBeforeItHasCaughtUp(t *testing.T) {
 		p.b.Lead(poolID.Partition(), false)
 		slow.lag.Store(true)
 		p.b.Lead(poolID.Partition(), true)
-		time.Sleep(p.b.cfg.Timing.Abandon + time.Second)
+		time.Sleep(max(p.b.cfg.Timing.Abandon, catchUpMost) + time.Second)
 		if p.b.mu.Lock(); !p.b.board.caught() {
 			t.Error("one follower that is stuck keeps a pool from its work for ever")
 		}
