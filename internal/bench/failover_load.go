@@ -158,22 +158,11 @@ func printing(r *fairleadv1.Run) bool {
 // sample makes the repository.
 func (f *failover) sample(ctx context.Context) (string, error) {
 	root := filepath.Join(f.folder, "sample")
+	files := map[string]string{}
 	for name, text := range failoverWorkflows(f.folder, f.spare) {
-		path := filepath.Join(root, ".github/workflows", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", fmt.Errorf("make repository: %w", err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return "", fmt.Errorf("make repository: %w", err)
-		}
+		files[filepath.Join(".github/workflows", name)] = text
 	}
-	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "--all"},
-		{"-c", "user.name=bench", "-c", "user.email=bench@fairlead.invalid", "commit", "--quiet", "--message=Sample"}} {
-		if err := git(ctx, root, args...); err != nil {
-			return "", fmt.Errorf("make repository: %w", err)
-		}
-	}
-	return root, nil
+	return root, commit(ctx, root, files)
 }
 
 // request asks for a run at some server, under one key however often it has to be said, and

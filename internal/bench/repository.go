@@ -45,22 +45,27 @@ func (s *stage) repository(ctx context.Context) (string, error) {
 	for i := range 200 {
 		files[fmt.Sprintf("source/part%d/file%d.txt", i%20, i)] = strings.Repeat(fmt.Sprintf("line of file %d\n", i), 100)
 	}
+	return root, commit(ctx, root, files)
+}
+
+// commit makes a repository of files, named by their paths, in a folder.
+func commit(ctx context.Context, root string, files map[string]string) error {
 	for name, content := range files {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", fmt.Errorf("make repository: %w", err)
+			return fmt.Errorf("make repository: %w", err)
 		}
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			return "", fmt.Errorf("make repository: %w", err)
+			return fmt.Errorf("make repository: %w", err)
 		}
 	}
 	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "--all"},
 		{"-c", "user.name=bench", "-c", "user.email=bench@fairlead.invalid", "commit", "--quiet", "--message=Sample"}} {
 		if err := git(ctx, root, args...); err != nil {
-			return "", fmt.Errorf("make repository: %w", err)
+			return fmt.Errorf("make repository: %w", err)
 		}
 	}
-	return root, nil
+	return nil
 }
 
 // accepted is the part of `fairlead run --json` that is read here.

@@ -286,9 +286,9 @@ func (b *board) left(id domain.RunnerID) {
 
 // renewed answers one renewal. known is false when memory can't tell: then the store is
 // asked. regain says that the run must be asked first: the lease had lapsed and is to be taken
-// back, or a new leader can't know yet whether it has. While a
-// lapse is under way the answer is no lease and known: what the runner was promised now, the
-// lapse would not say, and the next attempt could begin before the runner has abandoned.
+// back, or a new leader can't know yet whether it has. While a lapse is under way the answer
+// is no lease and known: what the runner was promised now, the lapse would not say, and the
+// next attempt could begin before the runner has abandoned.
 func (b *board) renewed(
 	runner domain.RunnerID,
 	attempt domain.AttemptID,

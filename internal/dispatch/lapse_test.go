@@ -127,3 +127,12 @@ func TestAPartitionIsKnownWhenMemoryWasShownWhatTheRunAnsweredFrom(t *testing.T)
 		t.Error("not known although it was shown")
 	}
 }
+
+// In the protocol no time at all means the usual time: what is over is told as a millisecond.
+func TestALeaseThatIsOverIsNotToldAsAWholeOne(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	reply := live(&lease{until: now.Add(-time.Second), abandonBy: now}, now)
+	if reply.GetLeaseMs() != 1 || reply.GetAbandonMs() != 1 {
+		t.Errorf("told as %d and %d ms", reply.GetLeaseMs(), reply.GetAbandonMs())
+	}
+}

@@ -13,7 +13,8 @@ import (
 // the events that it follows, and one of them leads. Only the leader places, lets leases
 // lapse and answers runners, because only it knows which slots are open and who was heard
 // when. What a leader that is not the leader any more still says is harmless: a renewal is
-// given only while the server's membership lasts, so it ends before the next leader's does.
+// given only while the server's membership lasts, a word to a run counts only in its term, and
+// the next leader promises nothing before it knows what became of such words.
 
 var errNotLeader = domain.Reject(domain.CodeNotOwner, "This server does not lead the pool now; try again.")
 

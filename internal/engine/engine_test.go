@@ -267,6 +267,24 @@ func TestACommandOfAnEarlierTermIsRefused(t *testing.T) {
 	}
 }
 
+// Promises: [CMD-15].
+func TestACommandThatComesTooLateIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, memory.New(), nil)
+		defer h.engine.Close()
+		env := envelope("x", tallyCommand{do: "add", n: 1})
+		env.Before = h.engine.Now().Add(time.Second)
+		if _, err := h.engine.Submit(t.Context(), env); err != nil {
+			t.Errorf("in time: %v", err)
+		}
+		time.Sleep(time.Second)
+		_, err := h.engine.Submit(t.Context(), env)
+		if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeNotOwner || h.total("x") != 1 {
+			t.Errorf("too late: %v, and the total is %d", err, h.total("x"))
+		}
+	})
+}
+
 func TestWaitingCommandsShareABatch(t *testing.T) {
 	st := memory.New()
 	h := newHouse(t, st, nil)
