@@ -46,10 +46,15 @@ type lease struct {
 	abandonBy time.Time
 	lastSeen  time.Time
 	uncertain bool
-	lapsing   bool // a lapse is on its way: nothing is promised meanwhile
-	doubt     bool // one that was sent may be committed, and nobody knows
-	stop      *stop
-	held      bool // the runner has named it in a renewal
+	lapse
+	stop *stop
+	held bool // the runner has named it in a renewal
+}
+
+// lapse is what is known of lapses that this server has sent.
+type lapse struct {
+	lapsing bool // one is on its way: nothing is promised meanwhile
+	doubt   bool // one that was sent may be committed, and nobody knows
 }
 
 // stop is a wish to end an attempt.
@@ -97,11 +102,14 @@ type poolView struct {
 
 // board is the pool owner's memory and rules. No method does I/O; time comes in.
 type board struct {
-	timing  Timing
-	heads   map[domain.JobID]*head
-	lines   lines // the same, in the order in which placement looks at them
-	leases  map[domain.AttemptID]*lease
-	grip    grip // the same, by runner
+	timing Timing
+	heads  map[domain.JobID]*head
+	lines  lines // the same, in the order in which placement looks at them
+	leases map[domain.AttemptID]*lease
+	grip   grip // the same, by runner
+	// sent are leases that memory does not know any more and may be shown again, with a lapse
+	// that this server has sent.
+	sent    map[domain.AttemptID]*lease
 	closing map[domain.AttemptID]*closing
 	agents  map[domain.RunnerID]*agent
 	session map[domain.SessionID]*agent
@@ -128,7 +136,7 @@ type board struct {
 
 func newBoard(t Timing) *board {
 	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
-		lines: lines{}, grip: grip{}, session: map[domain.SessionID]*agent{},
+		lines: lines{}, grip: grip{}, sent: map[domain.AttemptID]*lease{}, session: map[domain.SessionID]*agent{},
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
 		sessions: map[domain.SessionID]domain.RunnerID{},
 		pools:    map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
@@ -180,6 +188,10 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	if l.lastSeen.IsZero() {
 		l.lastSeen = now
 	}
+	if before := b.sent[l.attempt]; before != nil && !l.uncertain {
+		l.lapse = before.lapse
+	}
+	delete(b.sent, l.attempt)
 	b.leases[l.attempt] = &l
 	b.grip.add(&l)
 	job := l.attempt.Job()
@@ -200,6 +212,7 @@ func (b *board) close(tenant domain.TenantID, p domain.PartitionID, attempt doma
 
 // dropLease gives the slot back.
 func (b *board) dropLease(attempt domain.AttemptID) {
+	delete(b.sent, attempt)
 	l := b.leases[attempt]
 	if l == nil {
 		return
@@ -394,6 +407,32 @@ func (b *board) ofRunner(id domain.RunnerID) []*lease {
 	return out
 }
 
+// loaded notes that memory was shown every live stream of a partition. Leases that it was not
+// shown have ended.
+func (b *board) loaded(p domain.PartitionID) {
+	b.ready[p] = true
+	maps.DeleteFunc(b.sent, func(_ domain.AttemptID, l *lease) bool { return l.partition == p })
+}
+
+// lapseAnswered notes what became of a lapse: it came to nothing, or nobody knows, or it is
+// committed and memory is still to be shown it.
+func (b *board) lapseAnswered(attempt domain.AttemptID, err error) {
+	if err == nil {
+		return
+	}
+	r, sure := domain.AsRejection(err)
+	l := b.leases[attempt]
+	if l == nil {
+		l = b.sent[attempt]
+	}
+	if l != nil { // this one came to nothing if that is sure; an earlier one may not have
+		l.lapse = lapse{doubt: !sure || l.doubt && passing(r.Code)}
+	}
+	if sure && r.Code == domain.CodeLeaseNotLive {
+		b.dropLease(attempt)
+	}
+}
+
 // forget drops everything of a partition that is not owned here any more.
 func (b *board) forget(p domain.PartitionID) {
 	delete(b.awaits, p)
@@ -405,6 +444,9 @@ func (b *board) forget(p domain.PartitionID) {
 	for id, l := range b.leases {
 		if l.partition == p {
 			b.dropLease(id)
+			if l.lapsing || l.doubt {
+				b.sent[id] = l
+			}
 		}
 	}
 	for id, c := range b.closing {

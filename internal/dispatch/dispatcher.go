@@ -203,19 +203,9 @@ func (d *Dispatcher) keep(ctx context.Context, grace bool) {
 // means that the run knows better: the attempt ended, or the lease is another one. Without an
 // answer it may be committed yet: it is sent until there is one, and promises wait for that.
 func (d *Dispatcher) lapseAnswered(attempt domain.AttemptID, err error) {
-	if err == nil {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r, sure := domain.AsRejection(err)
-	if l := d.board.leases[attempt]; l != nil {
-		l.lapsing = false
-		l.doubt = !sure || l.doubt && passing(r.Code) // this one came to nothing; an earlier one may not
-	}
-	if sure && r.Code == domain.CodeLeaseNotLive {
-		d.board.dropLease(attempt)
-	}
+	d.board.lapseAnswered(attempt, err)
 }
 
 // place asks the placement rules who gets what, and asks the runs for those leases.

@@ -45,6 +45,49 @@ func TestNothingIsPromisedWhileALapseIsUnderWay(t *testing.T) {
 	}
 }
 
+// Memory may lose a partition and be shown it again while a lapse of its leases is under way.
+//
+// Promises: [LEASE-4].
+func TestALapseIsRememberedByWhoWasShownItsLeaseAnew(t *testing.T) {
+	refused := domain.Reject(domain.CodeLeaseStillHeld, "The lease has not run out.")
+	for name, c := range map[string]struct {
+		away, back error // what the lapse comes to while the lease is forgotten, and after it is back
+		whole      bool  // all that is live was shown, and the lease was not in it
+		promised   bool
+	}{
+		"under way":                  {},
+		"committed and not shown":    {back: nil},
+		"unknown":                    {away: errors.New("no answer")},
+		"refused meanwhile":          {away: refused, promised: true},
+		"refused afterwards":         {back: refused, promised: true},
+		"unknown, then refused":      {away: errors.New("no answer"), back: refused, promised: true},
+		"unknown, then nobody leads": {away: errors.New("no answer"), back: errNotLeader},
+		"ended":                      {whole: true, promised: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, now := newBoard(Timing{Lease: time.Minute, Abandon: 2 * time.Minute}), time.Unix(1_000_000, 0)
+			l := lease{attempt: domain.RunID("run_a").Job(0).Attempt(1), epoch: 1, runner: "rnr_a", slot: "rnr_a/1/1",
+				partition: home}
+			b.addLease(l, now)
+			b.lapses(now.Add(time.Minute))
+			b.forget(home)
+			b.forget(home)
+			b.lapseAnswered(l.attempt, c.away)
+			if c.whole {
+				b.loaded(home)
+			}
+			b.addLease(l, now)
+			b.lapseAnswered(l.attempt, c.back)
+			if b.loaded(home); len(b.sent) > 0 {
+				t.Errorf("lapses of leases that are known or over stay in memory: %v", b.sent)
+			}
+			if got, _, _ := b.renewed("rnr_a", l.attempt, 1, now); (got != nil) != c.promised {
+				t.Errorf("promised: %t, want %t", got != nil, c.promised)
+			}
+		})
+	}
+}
+
 // A lapse of the leader before may be on its way to the store, and says less than what a new
 // leader promises: it asks one run of each partition before it promises anything there.
 //

@@ -154,11 +154,11 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 		d.wake(e.Runner)
 	case *run.LeaseLapsed:
 		if l := d.board.leases[att]; l != nil {
-			l.uncertain, l.lapsing, l.doubt = true, false, false
+			l.uncertain, l.lapse = true, lapse{}
 		}
 	case *run.LeaseRegained:
 		if l := d.board.leases[att]; l != nil {
-			l.uncertain, l.lapsing, l.doubt = false, false, false
+			l.uncertain, l.lapse = false, lapse{}
 			d.board.extend(l, now)
 		}
 	case *run.AttemptStopRequested:
@@ -183,7 +183,7 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 func (d *Dispatcher) Ready(p domain.PartitionID, _ bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.board.ready[p] = true
+	d.board.loaded(p)
 	d.changed()
 }
 

@@ -299,8 +299,12 @@ func (o *owner) appended(err error) []any {
 		return o.committed(b)
 	case errors.Is(err, store.ErrFull):
 		o.flying = nil
-		return append(o.room(false), o.refuse(b, domain.Reject(domain.CodeStorageFull,
+		effects := append(o.room(false), o.refuse(b, domain.Reject(domain.CodeStorageFull,
 			"The server's storage is full, so nothing was changed; free space and try again."))...)
+		if o.leaving != nil {
+			clear(o.moved) // whoever leaves does not wait for room: the next owner's reactors do it again
+		}
+		return effects
 	case errors.Is(err, store.ErrFenced):
 		o.flying = nil
 		lost := domain.Reject(domain.CodeNotOwner, "Another server owns this partition now; try again.")
@@ -308,8 +312,9 @@ func (o *owner) appended(err error) []any {
 	case errors.Is(err, store.ErrBroken):
 		return []any{effFatal{err}}
 	default: // unknown, a conflict, a database that went away: ask under a higher epoch
-		o.tries = 0
-		return []any{effReacquire{b.store, o.epoch, 0}}
+		effects := []any{effReacquire{b.store, o.epoch, o.tries}}
+		o.tries++ // until one is committed: a store that takes nothing is not asked in a tight loop
+		return effects
 	}
 }
 
@@ -368,7 +373,7 @@ func (o *owner) room(there bool) []any {
 // committed answers everybody in the batch; only now does it count as having happened.
 func (o *owner) committed(b *batch) (effects []any) {
 	effects = o.room(true)
-	o.flying = nil
+	o.flying, o.tries = nil, 0
 	o.position += store.Position(len(b.store.Rows))
 	o.digest = b.store.Digest
 	for id, c := range b.counters {

@@ -167,7 +167,7 @@ type owner struct {
 	leaving  *domain.Rejection
 	left     bool
 	swept    streamKey
-	tries    int              // to settle the batch in flight
+	tries    int              // to settle what was appended, since something was committed
 	pending  map[*item]uint64 // that wait for lookups
 	count    uint64           // of items that ever waited
 }
@@ -201,8 +201,9 @@ func (o *owner) step(in any, now time.Time) []any {
 	case inReacquired:
 		return o.reacquired(in)
 	case inUnsettled:
+		effects := []any{effReacquire{o.flying.store, o.epoch, o.tries}}
 		o.tries++
-		return []any{effReacquire{o.flying.store, o.epoch, o.tries}}
+		return effects
 	case inTick:
 		return o.tick(now)
 	case inJump:

@@ -3,9 +3,12 @@ package engine
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/store/memory"
 )
@@ -39,5 +42,46 @@ func TestAFullStoreIsToldOnceAndSoIsItsEnd(t *testing.T) {
 		if n := strings.Count(said.String(), text); n != 2 {
 			t.Errorf("%q was said %d times, want 2:\n%s", text, n, said.String())
 		}
+	}
+}
+
+// A server that leaves does not wait for room: what its reactors did is done again by the next
+// owner's. It tried as fast as it could before, for as long as there was none.
+func TestWhoLeavesDoesNotWaitForRoom(t *testing.T) {
+	o, now := newOwner(store.Ownership{Partition: home, Epoch: 1}, nil, true), time.Unix(1_000_000, 0)
+	o.step(inCursor{"somebody", 1}, now)
+	o.step(inLeave{domain.Reject(domain.CodeNotOwner, "Another server owns this partition now.")}, now)
+	if effects := o.flush(now); len(effects) != 1 {
+		t.Fatalf("%v; want one append", effects)
+	}
+	o.step(inAppended{store.ErrFull}, now)
+	if effects := o.flush(now); !slices.Equal(effects, []any{effLeft{}}) {
+		t.Errorf("%v; want that it has left", effects)
+	}
+}
+
+// A store that never says what became of a batch is asked less and less often, until one is
+// committed.
+func TestAStoreThatTakesNothingIsNotAskedInATightLoop(t *testing.T) {
+	o, now := newOwner(store.Ownership{Partition: home, Epoch: 1}, nil, true), time.Unix(1_000_000, 0)
+	o.step(inCursor{"somebody", 1}, now)
+	appended := func(err error) []any {
+		o.step(inCursors{}, now)
+		if effects := o.flush(now); len(effects) != 1 {
+			t.Fatalf("%v; want one append", effects)
+		}
+		return o.step(inAppended{err}, now)
+	}
+	for tries := range 3 {
+		effects := appended(store.ErrUnknown)
+		if got, ok := effects[0].(effReacquire); !ok || got.tries != tries {
+			t.Fatalf("%v; want it settled after %d others", effects, tries)
+		}
+		o.step(inReacquired{own: store.Ownership{Partition: home, Epoch: uint64(tries) + 2}}, now)
+	}
+	appended(nil)
+	o.step(inCursor{"somebody", 2}, now)
+	if got, ok := appended(store.ErrUnknown)[0].(effReacquire); !ok || got.tries != 0 {
+		t.Errorf("%v; want it settled at once", got)
 	}
 }

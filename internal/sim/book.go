@@ -377,22 +377,23 @@ func (b *book) attempts() (all []known) {
 	return all
 }
 
-// heldAttempt waits for a person.
-type heldAttempt struct {
+// liveAttempt is an attempt without an outcome.
+type liveAttempt struct {
 	remote  *remote
 	attempt domain.AttemptID
 }
 
-func (b *book) heldForPerson() (out []heldAttempt) {
+// current are the attempts without an outcome that are wanted.
+func (b *book) current(wanted func(*run.Attempt) bool) (out []liveAttempt) {
 	for _, id := range b.order {
 		s := b.streams[id].run()
 		if s == nil {
 			continue
 		}
 		for j, job := range s.Jobs {
-			if a := job.Current(); a != nil && a.Held {
+			if a := job.Current(); a != nil && wanted(a) {
 				i := slices.IndexFunc(b.world.remotes, func(r *remote) bool { return r.id == s.Request.Repository })
-				out = append(out, heldAttempt{b.world.remotes[i], s.AttemptID(j, a.Number)})
+				out = append(out, liveAttempt{b.world.remotes[i], s.AttemptID(j, a.Number)})
 			}
 		}
 	}

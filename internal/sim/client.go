@@ -209,14 +209,20 @@ func (c *client) rerun(r *remote, id domain.RunID, key string) {
 	_, _ = c.submit(r, id, "rerun "+mode, run.Rerun{Cause: c.cause(), Mode: mode}, c.key("rerun", key, string(id)+mode))
 }
 
-// mind looks after attempts that are held for a person. In some worlds nobody does.
+// mind looks after attempts that are held for a person, and loses patience with those that were
+// asked to end because their time had passed. In some worlds nobody does.
 func (c *client) mind() {
 	if c.random.IntN(4) == 0 {
 		return
 	}
 	for {
 		c.process.sleep(between(c.random, 5*time.Second, 30*time.Second))
-		for _, h := range c.world.book.heldForPerson() {
+		for _, late := range c.world.book.current(outOfTime) {
+			if id := late.attempt.Run(); c.random.IntN(2) == 0 {
+				c.begin(func() { c.cancel(late.remote, id, "late") })
+			}
+		}
+		for _, h := range c.world.book.current(func(a *run.Attempt) bool { return a.Held }) {
 			then := pick(c.random, run.ThenRetry, run.ThenSuccess, run.ThenFailure)
 			effect := pick(c.random, domain.EffectNone, domain.EffectConfirmed, domain.EffectUnknown)
 			c.begin(func() {

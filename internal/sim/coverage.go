@@ -92,12 +92,17 @@ func activeState(s *run.State, j int) string {
 		return "uncertain and effectful"
 	case a.Uncertain:
 		return "uncertain"
-	case a.Desired == domain.DesiredCancel && a.Stop.Code == run.ReasonTimeoutGrace:
+	case outOfTime(a):
 		return "active, timeout passed"
 	case a.Desired == domain.DesiredCancel:
 		return "active, cancel requested"
 	}
 	return "active"
+}
+
+// outOfTime reports whether the server asked an attempt to end because its time had passed.
+func outOfTime(a *run.Attempt) bool {
+	return a.Desired == domain.DesiredCancel && a.Stop.Code == run.ReasonTimeoutGrace
 }
 
 // Report compares what worlds met with what is legal.
@@ -188,6 +193,8 @@ func whyUnmet(t Transition) string {
 	switch {
 	case t.State == "waiting for needs" && (t.Event == "AttemptStopRequested" || t.Event == "AttemptConcluded"):
 		return "the page's command is about the other job of its example, which is active"
+	case t.State == "active, timeout passed" && t.Event == "LeaseDeclined":
+		return "who declines never renewed, and such a lease has lapsed long before its time has passed"
 	case t.Event == "RefusalsCounted":
 		return "a hundred refusals of one attempt: the liar of a world does not live that long"
 	}
