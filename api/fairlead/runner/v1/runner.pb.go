@@ -1328,14 +1328,17 @@ func (x *Cancel) GetGraceMs() int64 {
 
 // Ack says what became durable, or was refused for good, so that the runner forgets it.
 type Ack struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Progress      uint64                 `protobuf:"varint,3,opt,name=progress,proto3" json:"progress,omitempty"` // progress up to this sequence is committed
-	Result        bool                   `protobuf:"varint,4,opt,name=result,proto3" json:"result,omitempty"`     // the result is committed
-	Chunks        uint64                 `protobuf:"varint,5,opt,name=chunks,proto3" json:"chunks,omitempty"`     // chunks up to this sequence are durable
-	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`    // rejection code: drop everything of this attempt
-	Message       string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Attempt  string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Epoch    uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Progress uint64                 `protobuf:"varint,3,opt,name=progress,proto3" json:"progress,omitempty"` // progress up to this sequence is committed
+	Result   bool                   `protobuf:"varint,4,opt,name=result,proto3" json:"result,omitempty"`     // the result is committed
+	// Chunks up to this sequence are not sent again: they are durable, or came so long after the
+	// end of the attempt that its log was sealed with a mark where they are missing, or can never
+	// be taken.
+	Chunks        uint64 `protobuf:"varint,5,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	Refused       string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"` // rejection code: drop everything of this attempt
+	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
