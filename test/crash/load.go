@@ -94,7 +94,7 @@ func (s *Siege) caller(server int) *client.Client {
 		s.callers = make([][]*client.Client, len(s.servers))
 	}
 	if len(s.callers[server]) < callersEach {
-		c, err := s.client(server, client.Options{Patience: -1})
+		c, err := s.client(server, client.Options{Patience: -1, HTTP: oneTry()})
 		if err != nil {
 			panic(err) // the address is ours
 		}
