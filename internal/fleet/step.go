@@ -97,8 +97,14 @@ const (
 )
 
 // Lease is the end of the lease by the local clock. It was counted from before the renewal
-// was sent, so the store's own end of it is never earlier.
-func (m *Member) Lease() time.Duration { return m.lease }
+// was sent, so the store's own end of it is never earlier. Without a lease it is 0, also while
+// what was held under the one before is given back.
+func (m *Member) Lease() time.Duration {
+	if m.yielded {
+		return 0
+	}
+	return m.lease
+}
 
 // Idle reports whether nothing is being taken or given back.
 func (m *Member) Idle() bool { return len(m.busy) == 0 }
@@ -161,6 +167,10 @@ func (m *Member) hurry(now time.Duration) {
 }
 
 func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now time.Duration) (effects []any) {
+	if !m.yielded && now >= m.lease { // the answer comes before anybody noticed
+		m.yielded = true
+		effects = append(effects, Yield{})
+	}
 	m.renewing, m.picture = false, in.Picture
 	m.lease = in.Sent + m.ttl
 	m.next = max(now, min(in.Sent+m.ttl/renewEvery, now+m.expiry()))
@@ -168,9 +178,12 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 		m.next = now
 	}
 	if now >= m.lease {
-		return nil // the answer took too long: it gives no lease, and shows the past
+		return effects // the answer took too long: it gives no lease, and shows the past
 	}
 	if m.yielded {
+		if len(held) > 0 || !m.Idle() {
+			return append(effects, m.giveBack(held)...)
+		}
 		m.yielded = false
 		effects = append(effects, Resume{})
 	}
@@ -179,6 +192,25 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 		h, _ := in.Picture.Holding(p)
 		if eff := m.move(p, h, want[p] == m.name, held); eff != nil {
 			effects = append(effects, eff)
+		}
+	}
+	return effects
+}
+
+// giveBack lets go of what was held under a lease that ran out. Whoever saw this member
+// without one may take a partition at any moment, also after the member has another lease, and
+// then two servers would answer for it: only the next write would tell the old one. So a new
+// lease begins when nothing is left of the old one.
+func (m *Member) giveBack(held map[domain.PartitionID]uint64) (effects []any) {
+	for _, p := range m.partitions {
+		h, _ := m.picture.Holding(p)
+		switch epoch, here := held[p]; {
+		case !here || m.busy[p]:
+		case epoch < h.Epoch:
+			effects = append(effects, Fence{p, h.Epoch})
+		default:
+			m.busy[p] = true
+			effects = append(effects, Release{p})
 		}
 	}
 	return effects

@@ -35,6 +35,13 @@ func (h *hand) step(in any, now time.Duration) string {
 	return strings.Join(out, " ")
 }
 
+// resume gives a member its first lease, and forgets what it wants to take.
+func (h *hand) resume(in Renewed, now time.Duration) {
+	h.step(Tick{}, 0)
+	h.step(in, now)
+	clear(h.m.busy)
+}
+
 func (h *hand) want(t *testing.T, in any, now time.Duration, want string) {
 	t.Helper()
 	if got := h.step(in, now); got != want {
@@ -80,9 +87,10 @@ func TestAMemberWaitsForALiveOwnerToGiveBack(t *testing.T) {
 
 func TestAMemberGivesBackWhatIsAnothersAndTellsIt(t *testing.T) {
 	h := newHand(2)
-	h.step(Tick{}, 0)
+	h.resume(renewed("me:p00,p01 you", 0), 0)
 	h.held["p00"], h.held["p01"] = 1, 1
-	h.want(t, renewed("me:p00,p01 you", 0), 0, "Resume{} Release{Partition:p01}")
+	h.step(Kicked{}, 0)
+	h.want(t, renewed("me:p00,p01 you", 0), 0, "Release{Partition:p01}")
 	h.want(t, Kicked{}, 0, "Renew{Draining:false}")
 	h.want(t, renewed("me:p00,p01 you", 0), 0, "") // it is under way
 	delete(h.held, "p01")
@@ -104,9 +112,8 @@ func TestAMemberThatCameBackHasNothingOfItsPast(t *testing.T) {
 // Promises: [FLEET-9].
 func TestAMemberYieldsByItsOwnClockAndIsToldThatItWasReplaced(t *testing.T) {
 	h := newHand(1)
-	h.step(Tick{}, 0)
+	h.resume(renewed("me", second), 1100*time.Millisecond)
 	h.held["p00"] = 1
-	h.want(t, renewed("me:p00", second), 1100*time.Millisecond, "Resume{}")
 	if h.m.Lease() != 3*second {
 		t.Fatalf("the lease counts from before the renewal was sent: %v", h.m.Lease())
 	}
@@ -122,10 +129,60 @@ func TestAMemberYieldsByItsOwnClockAndIsToldThatItWasReplaced(t *testing.T) {
 	h.want(t, Tick{}, 3*second, "Yield{}")
 	p := renewed("me you", 3500*time.Millisecond)
 	p.Picture.Partitions = []store.Holding{{Ownership: store.Ownership{Partition: "p00", Epoch: 2}, Owner: "you"}}
-	h.want(t, p, 3600*time.Millisecond, "Resume{} Fence{Partition:p00 Epoch:2}")
+	h.want(t, p, 3600*time.Millisecond, "Fence{Partition:p00 Epoch:2}")
+	delete(h.held, "p00")
+	h.want(t, Kicked{}, 3600*time.Millisecond, "Renew{Draining:false}")
+	h.want(t, renewed("me you:p00", 3600*time.Millisecond), 3700*time.Millisecond, "Resume{}")
 	// An answer that comes after the lease that it gives has ended gives none.
-	h.want(t, Tick{}, 4*second, "Renew{Draining:false}")
+	h.want(t, Tick{}, 4200*time.Millisecond, "Renew{Draining:false}")
 	h.want(t, renewed("me you:p00", 4*second), 7*second, "Yield{} Renew{Draining:false}")
+}
+
+// Others may have seen the end of a lease that its member has renewed since, and take what it
+// held at any later moment. So it answers for that no more.
+//
+// Promises: [FLEET-18].
+func TestALeaseThatRanOutTakesEverythingWithIt(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *hand){
+		"noticed":                        func(t *testing.T, h *hand) { h.want(t, Tick{}, 3*second, "Yield{}") },
+		"found out when the answer came": func(*testing.T, *hand) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHand(2)
+			h.resume(renewed("me:p00 you:p01", second), second)
+			h.held["p00"] = 1
+			h.step(Tick{}, 2*second)
+			end(t, h)
+			first := h.step(renewed("me:p00 you:p01", 2900*time.Millisecond), 3100*time.Millisecond)
+			if !strings.HasSuffix(first, "Release{Partition:p00}") || strings.Contains(first, "Resume") {
+				t.Errorf("a new lease begins with %q", first)
+			}
+			if h.m.Lease() != 0 {
+				t.Error("there is a lease while the past is given back")
+			}
+			h.want(t, Tick{}, 3500*time.Millisecond, "Renew{Draining:false}")
+			h.want(t, renewed("me:p00 you:p01", 3500*time.Millisecond), 3500*time.Millisecond, "") // under way
+			delete(h.held, "p00")
+			h.want(t, Done{"p00", false, nil}, 3600*time.Millisecond, "Kick 1 Renew{Draining:false}")
+			free := renewed("me you:p01", 3600*time.Millisecond)
+			free.Picture.Partitions = append(free.Picture.Partitions,
+				store.Holding{Ownership: store.Ownership{Partition: "p00", Epoch: 1}})
+			h.want(t, free, 3700*time.Millisecond, "Resume{} Take{Partition:p00 Epoch:1}")
+		})
+	}
+}
+
+// What is taken while the lease runs out is given back too.
+func TestWhatIsTakenWhileTheLeaseRunsOutIsGivenBack(t *testing.T) {
+	h := newHand(1)
+	h.step(Tick{}, 0)
+	h.want(t, renewed("me", 0), 0, "Resume{} Take{Partition:p00 Epoch:0}")
+	h.step(Tick{}, second)
+	h.want(t, Tick{}, 2*second, "Yield{}")
+	h.want(t, renewed("me:p00", 2*second), 2*second, "") // nobody knows yet what becomes of it
+	h.held["p00"] = 1
+	h.want(t, Done{"p00", true, nil}, 2*second, "Renew{Draining:false}")
+	h.want(t, renewed("me:p00", 2*second), 2*second, "Release{Partition:p00}")
 }
 
 func TestWhoseNameIsTakenYieldsAtOnce(t *testing.T) {
@@ -139,9 +196,8 @@ func TestWhoseNameIsTakenYieldsAtOnce(t *testing.T) {
 // Promises: [FLEET-15].
 func TestADrainGivesEverythingBackAndTakesNothing(t *testing.T) {
 	h := newHand(3)
-	h.step(Tick{}, 0)
+	h.resume(renewed("me:p00,p01 you:p02", 0), 0)
 	h.held["p00"], h.held["p01"] = 1, 1
-	h.want(t, renewed("me:p00,p01 you:p02", 0), 0, "Resume{}")
 	h.want(t, Drain{}, 0, "Renew{Draining:true}")
 	h.want(t, renewed("me~:p00,p01 you:p02", 0), 0, "Release{Partition:p00} Release{Partition:p01}")
 	delete(h.held, "p00")
