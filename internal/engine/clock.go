@@ -39,17 +39,21 @@ func NewClockFrom(wall func() time.Time, mono func() time.Duration) *Clock {
 // Steer makes the clock go by another wall clock than the machine's: by the store's, which
 // all servers of a fleet share. Times that one server commits are judged by another, so
 // their own wall clocks, which may be minutes apart, are not asked. now is what the other
-// clock showed a moment ago; of several readings the one that took least long counts.
-func (c *Clock) Steer(now time.Time) {
+// clock showed at some time of the last took: so it shows now at least, and now and took at most.
+// What is known of it is kept while it lies between, and is moved to the nearer end otherwise:
+// the two clocks also run at different rates.
+func (c *Clock) Steer(now time.Time, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mono := c.mono()
-	known := c.base.Add(mono - c.baseAt)
-	if late := known.Sub(now); c.steered && late > 0 && late <= JumpLimit {
-		return // the answer was on its way for longer than the best one
-	}
-	if !c.steered { // nothing was decided by the machine's clock yet
+	known, latest := c.base.Add(mono-c.baseAt), now.Add(took)
+	switch {
+	case !c.steered: // nothing was decided by the machine's clock yet
 		c.last, c.at = now, mono
+	case known.After(latest):
+		now = latest
+	case known.After(now):
+		return
 	}
 	c.steered, c.base, c.baseAt = true, now, mono
 }
@@ -57,21 +61,24 @@ func (c *Clock) Steer(now time.Time) {
 // Now gives the engine's time in UTC with microseconds, and how many jumps of the wall
 // clock were noticed so far. The clock has many readers and only one of them meets a jump
 // first: whoever must act on one compares the number with the one that it saw before.
-// After a jump backwards time goes on by the monotonic clock until the wall clock has
-// caught up, so no timer stalls.
+// After a jump backwards time goes on by the monotonic clock, so no timer stalls. The store's
+// clock is one that others go by too, so there time goes on at half the rate until it has caught up.
 func (c *Clock) Now() (now time.Time, jumps uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.wall(), c.mono()
 	if c.steered {
 		wall = c.base.Add(mono - c.baseAt)
+		if wall.Before(c.last) {
+			wall = c.last.Add((mono - c.at) / 2)
+		}
 	}
 	expected := c.last.Add(mono - c.at)
 	now = wall
 	switch drift := wall.Sub(expected); {
 	case drift > JumpLimit:
 		c.jump++
-	case drift < -JumpLimit:
+	case drift < -JumpLimit && !c.steered:
 		now = expected
 	}
 	if now.Before(c.last) {

@@ -662,7 +662,7 @@ func TestTheClocksOfAFleetAreTheStores(t *testing.T) {
 	steer := func(c *Clock, delay time.Duration) {
 		now := t0.Add(mono)
 		mono += delay
-		c.Steer(now)
+		c.Steer(now, delay)
 	}
 	for _, c := range []*Clock{behind, ahead} {
 		steer(c, time.Millisecond)
@@ -675,10 +675,50 @@ func TestTheClocksOfAFleetAreTheStores(t *testing.T) {
 		t.Errorf("the store's clock shows %s, one server %s and another %s", t0.Add(mono), a, b)
 	}
 	_, before := behind.Now()
-	behind.Steer(t0.Add(mono + time.Hour))
+	behind.Steer(t0.Add(mono+time.Hour), 0)
 	if now, jumps := behind.Now(); jumps != before+1 || now.Before(t0.Add(mono+time.Hour)) {
 		t.Errorf("after a jump of the store's clock: %s, %d jumps", now, jumps)
 	}
+}
+
+// A machine's clock that runs a little fast is corrected by every reading, and one that is ahead
+// because the store's went back comes back too, without a time that is given out twice.
+//
+// Promises: [HIST-12].
+func TestAClockThatRunsFastStaysWithTheStores(t *testing.T) {
+	t0 := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	passed, back := time.Duration(0), time.Duration(0)
+	truth := func() time.Time { return t0.Add(passed - back) }
+	const fast = 1 + 100e-6 // of the machine's
+	c := NewClockFrom(time.Now, func() time.Duration { return time.Duration(float64(passed) * fast) })
+	apart := func(took time.Duration) time.Duration {
+		now := truth()
+		passed += took
+		c.Steer(now, took)
+		given, _ := c.Now()
+		return given.Sub(truth())
+	}
+	for i := range 30 * 24 * 360 { // a month of readings, every ten seconds
+		took := time.Duration(1+i%20) * time.Millisecond
+		if d := apart(took); d > 25*time.Millisecond || d < -25*time.Millisecond {
+			t.Fatalf("after %s the clock is %s from the store's", passed, d)
+		}
+		passed += 10 * time.Second
+	}
+	back = time.Minute
+	last, _ := c.Now()
+	for range 300 {
+		passed += time.Second
+		d := apart(time.Millisecond)
+		now, _ := c.Now()
+		if !now.After(last) {
+			t.Fatalf("time went from %s to %s", last, now)
+		}
+		if last = now; d < 25*time.Millisecond {
+			return
+		}
+	}
+	t.Errorf("five minutes after the store's clock went back by one the clock is still ahead")
 }
 
 // Promises: [HIST-12].

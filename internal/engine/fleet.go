@@ -238,7 +238,7 @@ func (e *Engine) Yield(on bool) { e.yielded.Store(on) }
 // format may be written, and what time it is. Pictures come in the order in which the store
 // made them.
 func (e *Engine) See(ctx context.Context, picture store.Picture) {
-	e.cfg.Clock.Steer(picture.Now)
+	e.cfg.Clock.Steer(picture.Now, picture.Took)
 	if f := min(picture.Format, e.cfg.Format); f > 0 && e.format.Swap(f) != f {
 		for _, p := range e.order {
 			if d := e.driver(p); d != nil {

@@ -315,6 +315,7 @@ func (d *Driver) renew(ctx context.Context, draining bool) any {
 	m.Draining = draining
 	picture, err := d.cfg.Store.Renew(within, m, d.cfg.TTL)
 	if err == nil {
+		picture.Took = d.cfg.Host.Elapsed() - sent
 		return Renewed{picture, sent}
 	}
 	if ctx.Err() == nil {

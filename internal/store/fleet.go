@@ -40,7 +40,10 @@ type Holding struct {
 
 // Picture is a fleet as its store sees it at one moment.
 type Picture struct {
-	Now        time.Time // of the store's clock
+	Now time.Time // of the store's clock
+	// Took is how long the picture was under way at most, by the clock of whoever asked for it;
+	// Now was at some time of that.
+	Took       time.Duration
 	Members    []Member  // by name; members that died are listed for MemberKept
 	Partitions []Holding // by id
 	// Format is what may be written: every server that is, or was lately, a member reads
