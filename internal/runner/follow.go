@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -49,12 +50,38 @@ func (f *follower) run(ctx context.Context) {
 	fault := f.drain(ctx)
 	if fault != nil || !f.concluded || !f.folder.Finished() {
 		// It died, or left something: who ends in order erases the sandbox last of all.
-		fault = errors.Join(supervisor.Bury(ctx, f.folder, f.driver), f.drain(ctx))
+		fault = errors.Join(f.bury(ctx), f.drain(ctx))
 	}
 	if ctx.Err() == nil {
 		f.tell(func(m *machine, now instant) { m.ended(f.attempt, fault, now) })
 	}
 }
+
+// bury cleans up after the supervisor, and goes on trying while processes of the job may be
+// left: until they are gone its slot is not free, and the attempt has not ended.
+func (f *follower) bury(ctx context.Context) error {
+	for wait := buryPause; ; wait = min(2*wait, buryPauseMax) {
+		err := supervisor.Bury(ctx, f.folder, f.driver)
+		if !errors.Is(err, supervisor.ErrRemains) {
+			return err
+		}
+		f.tell(func(m *machine, _ instant) {
+			m.note("what is left of a job can't be removed yet", "attempt", f.attempt, "error", err)
+		})
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}
+
+const (
+	buryPause    = 250 * time.Millisecond
+	buryPauseMax = 10 * time.Second
+)
 
 // drain reads what is left.
 func (f *follower) drain(ctx context.Context) error {
@@ -93,6 +120,9 @@ func (f *follower) batch(ctx context.Context) (more bool, err error) {
 		frame, err := f.reader.Next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err != nil && size > 0 {
+			break // it shows again, and what was read before is not lost
 		}
 		if err != nil {
 			return false, err

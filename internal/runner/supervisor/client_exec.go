@@ -278,9 +278,13 @@ func (h *Handle) Acknowledge(chunks, progress uint64) {
 	h.send(control{Op: opAck, Chunks: chunks, Progress: progress})
 }
 
+// ErrRemains: processes or files of the job may be left. It can be tried again.
+var ErrRemains = errors.New("what is left of the job could not be removed")
+
 // Bury cleans up after a supervisor that has ended, and makes sure that there is a
 // result: if it died without one, the result says so. It must only be called when no
-// supervisor of the folder is alive.
+// supervisor of the folder is alive. An error that wraps ErrRemains says that the job may
+// not have ended.
 func Bury(ctx context.Context, folder Folder, driver isolate.Driver) error {
 	state, err := folder.Load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -290,11 +294,11 @@ func Bury(ctx context.Context, folder Folder, driver isolate.Driver) error {
 		return err
 	}
 	if err := driver.Cleanup(ctx, state.Sandbox); err != nil {
-		return fmt.Errorf("bury %s: %w", state.Attempt, err)
+		return fmt.Errorf("bury %s: %w: %w", state.Attempt, ErrRemains, err)
 	}
 	if state.Warm != "" {
 		if err := Sweep(ctx, state.Warm, func(string) (isolate.Driver, error) { return driver, nil }); err != nil {
-			return fmt.Errorf("bury %s: %w", state.Attempt, err)
+			return fmt.Errorf("bury %s: %w: %w", state.Attempt, ErrRemains, err)
 		}
 	}
 	end, concluded, progress, err := survey(folder)
