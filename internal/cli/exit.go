@@ -124,6 +124,8 @@ func judgeAnswer(answer *fairleadv1.ErrorInfo) verdict {
 		return verdict{ExitFault, "the server failed", answer}
 	case "unavailable", "not_owner":
 		return verdict{ExitUnreachable, "the server can't do it now", answer}
+	case "deadline_exceeded", "cancelled": // whatever became of it: no refusal
+		return verdict{ExitUnreachable, "the server did not answer in time", answer}
 	}
 	return verdict{ExitRefused, "refused", answer}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 )
 
 // TestAddressInUseIsNotAServerThatIsAway: up and server can't listen; nobody was asked.
@@ -25,5 +27,15 @@ func TestAddressInUseIsNotAServerThatIsAway(t *testing.T) {
 	_, err = net.Dial("tcp", "127.0.0.1:1")
 	if got := judge(t.Context(), err, true); got.exit != ExitUnreachable {
 		t.Errorf("nobody answers: exit %d", got.exit)
+	}
+}
+
+// TestNoAnswerInTimeIsNoRefusal: a script that reads "refused" starts the same thing anew.
+func TestNoAnswerInTimeIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"deadline_exceeded", "cancelled", "unavailable"} {
+		if got := judgeAnswer(&fairleadv1.ErrorInfo{Code: code}); got.exit != ExitUnreachable {
+			t.Errorf("%s: exit %d", code, got.exit)
+		}
 	}
 }

@@ -154,18 +154,19 @@ func (s *Server) explain(ctx context.Context, err error) *fairleadv1.ErrorInfo {
 		answer.Code, answer.Message = string(domain.CodeTooLarge), "The body is larger than this path takes."
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		answer.Code, answer.Message = codeCancelled, "The request ended before its answer."
-	case errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded):
 		answer.Code, answer.Message = codeDeadline, "The request's deadline passed."
 	case errors.As(err, &rpc) && !rpc.IsRemote() && strings.Contains(rpc.Message(), "protocol error: "):
 		// The library blames itself for what the caller sent: an envelope that is cut, say.
 		answer.Code = string(domain.CodeInvalidArgument)
 		answer.Message = "The request is not formed as its protocol says: " + rpc.Message() + "."
-	case errors.As(err, &rpc) && !rpc.IsRemote() && codeOfRPC(rpc.Code()) != codeInternal:
-		answer.Code, answer.Message = codeOfRPC(rpc.Code()), rpc.Message()
-	case errors.Is(err, domain.ErrRetry):
+	case errors.Is(err, domain.ErrRetry), errors.Is(err, context.DeadlineExceeded):
+		// Also a time limit of the server's own: nobody may take it for a refusal.
 		answer.Code = codeUnavailable
 		answer.Message = "The server can't do this now; try again. Its log has more under " + c.request + "."
 		s.log.WarnContext(ctx, "request refused for now", fault(c, err)...)
+	case errors.As(err, &rpc) && !rpc.IsRemote() && codeOfRPC(rpc.Code()) != codeInternal:
+		answer.Code, answer.Message = codeOfRPC(rpc.Code()), rpc.Message()
 	default:
 		answer.Code = codeInternal
 		answer.Message = "Something failed inside the server. Its log has more under " + c.request + "."

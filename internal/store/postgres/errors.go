@@ -51,7 +51,7 @@ func asStoreError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &connect):
 		return err
 	case errors.As(err, &failure):
 		switch {
@@ -63,7 +63,7 @@ func asStoreError(err error) error {
 			return fmt.Errorf("%w: %w", domain.ErrRetry, err)
 		}
 		return err
-	case errors.As(err, &connect), isConnectionLoss(err):
+	case errors.As(err, &connect), isConnectionLoss(err): // also a connection that took too long
 		return fmt.Errorf("%w: %w", domain.ErrRetry, err)
 	}
 	return err

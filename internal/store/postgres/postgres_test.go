@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -321,6 +323,24 @@ func TestNoErrorRepeatsThePassword(t *testing.T) {
 		_, err := Open(t.Context(), url, Options{})
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("open: %v", err)
+		}
+	}
+}
+
+// A database that does not answer a dial is away for now; a caller whose own time is over is told that.
+func TestADialThatTakesTooLongIsForAnotherTime(t *testing.T) {
+	config, err := pgconn.ParseConfig("postgres://me@127.0.0.1:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		err   error
+		retry bool
+	}{{os.ErrDeadlineExceeded, true}, {context.DeadlineExceeded, true}, {context.Canceled, false}} {
+		config.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, c.err }
+		_, err = pgconn.ConnectConfig(t.Context(), config)
+		if got := errors.Is(asStoreError(err), domain.ErrRetry); got != c.retry {
+			t.Errorf("%v: worth another try: %t", err, got)
 		}
 	}
 }
