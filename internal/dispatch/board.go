@@ -114,13 +114,11 @@ type board struct {
 	agents  map[domain.RunnerID]*agent
 	session map[domain.SessionID]*agent
 	pools   map[domain.PoolID]*poolView
-	// sessions finds a runner by what it shows.
-	sessions map[domain.SessionID]domain.RunnerID
-	lent     map[domain.SlotToken]domain.JobID // asked for or leased
-	held     map[domain.RunnerID]int           // leases and grants under way per runner
-	ready    map[domain.PartitionID]bool
-	follows  bool                        // leads only what led names
-	led      map[domain.PartitionID]bool // pools that this server leads
+	lent    map[domain.SlotToken]domain.JobID // asked for or leased
+	held    map[domain.RunnerID]int           // leases and grants under way per runner
+	ready   map[domain.PartitionID]bool
+	follows bool                        // leads only what led names
+	led     map[domain.PartitionID]bool // pools that this server leads
 	// sure are the partitions that a run has answered from since this server leads: no lapse of
 	// the leader before comes out of them any more.
 	sure map[domain.PartitionID]bool
@@ -138,8 +136,7 @@ func newBoard(t Timing) *board {
 	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
 		lines: lines{}, grip: grip{}, sent: map[domain.AttemptID]*lease{}, session: map[domain.SessionID]*agent{},
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
-		sessions: map[domain.SessionID]domain.RunnerID{},
-		pools:    map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
+		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}, led: map[domain.PartitionID]bool{},
 		sure: map[domain.PartitionID]bool{}, asking: map[domain.PartitionID]bool{},
 		awaits: map[domain.PartitionID]uint64{}}
@@ -411,6 +408,7 @@ func (b *board) ofRunner(id domain.RunnerID) []*lease {
 // shown have ended.
 func (b *board) loaded(p domain.PartitionID) {
 	b.ready[p] = true
+	delete(b.awaits, p) // what it waits for may be in what was shown: a run is asked again
 	maps.DeleteFunc(b.sent, func(_ domain.AttemptID, l *lease) bool { return l.partition == p })
 }
 
@@ -428,8 +426,8 @@ func (b *board) lapseAnswered(attempt domain.AttemptID, err error) {
 	if l != nil { // this one came to nothing if that is sure; an earlier one may not have
 		l.lapse = lapse{doubt: !sure || l.doubt && passing(r.Code)}
 	}
-	if sure && r.Code == domain.CodeLeaseNotLive {
-		b.dropLease(attempt)
+	if sure && (r.Code == domain.CodeLeaseNotLive || r.Code == domain.CodeStreamQuarantined) {
+		b.dropLease(attempt) // a run that is isolated does not keep a slot from others
 	}
 }
 

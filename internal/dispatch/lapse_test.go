@@ -179,3 +179,29 @@ func TestALeaseThatIsOverIsNotToldAsAWholeOne(t *testing.T) {
 		t.Errorf("told as %d and %d ms", reply.GetLeaseMs(), reply.GetAbandonMs())
 	}
 }
+
+// A run that is isolated keeps no slot from other runs, and its lease is not given up again and
+// again.
+//
+// Promises: [HIST-8].
+func TestAnIsolatedRunKeepsNoSlot(t *testing.T) {
+	b, now := newBoard(Timing{Lease: time.Minute, Abandon: 2 * time.Minute}), time.Unix(1_000_000, 0)
+	attempt := domain.RunID("run_a").Job(0).Attempt(1)
+	b.addLease(lease{attempt: attempt, epoch: 1, runner: "rnr_a", slot: "rnr_a/1/1"}, now)
+	b.lapses(now.Add(time.Minute))
+	b.lapseAnswered(attempt, domain.Reject(domain.CodeStreamQuarantined, "Its history breaks a rule."))
+	if again := b.lapses(now.Add(2 * time.Minute)); len(again)+len(b.lent)+len(b.held) > 0 {
+		t.Errorf("lapses %v, slots lent %v, held %v", again, b.lent, b.held)
+	}
+}
+
+// Who was shown a partition anew asks a run of it again, and does not wait for a position that it
+// was shown with the rest.
+func TestAPartitionThatWasLoadedIsAskedAgain(t *testing.T) {
+	b := newBoard(Timing{Lease: time.Minute, Abandon: 2 * time.Minute})
+	b.follows = true
+	b.awaits[home] = 7
+	if b.loaded(home); !b.asks(home) {
+		t.Error("nobody asks, and nothing will be shown")
+	}
+}

@@ -92,9 +92,7 @@ func (d *Dispatcher) loadPool(tenant domain.TenantID, partition domain.Partition
 			d.board.agents[r.Runner] = a
 		}
 		delete(d.board.session, a.Session)
-		delete(d.board.sessions, a.Session)
 		a.Runner, a.tenant, a.pool = r, tenant, s.Pool
-		d.board.sessions[r.Session] = r.Runner
 		d.board.session[a.Session] = a
 		a.labels, a.aliases = s.LabelsOf(r), s.AliasesOf(r)
 	}

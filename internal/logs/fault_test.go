@@ -661,3 +661,37 @@ func sweep(t *testing.T, store *memory.Store, state string) {
 		t.Errorf("%s: segments left: %v", state, left)
 	}
 }
+
+// What is queued is counted once, however many attempts it is of: an upload of many attempts
+// was refused beside anybody else's chunk.
+// Promises: [LOG-12].
+func TestAnUploadOfManyAttemptsIsCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		g, err := Open(t.Context(), store, Config{QueueBytes: 100_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		store.SetHook(func(_ context.Context, c memory.Call) error {
+			if c.Method == "Put" && !c.After {
+				<-release
+			}
+			return nil
+		})
+		var all sync.WaitGroup
+		all.Go(func() { push(t, g, chunk(attempt(1), 1, "x")) })
+		synctest.Wait()
+		var many []Chunk
+		for i := range 32 {
+			many = append(many, chunk(attempt(i+2), 1, strings.Repeat("x", 2000)))
+		}
+		all.Go(func() { push(t, g, many...) })
+		synctest.Wait()
+		close(release)
+		all.Wait()
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

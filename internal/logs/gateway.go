@@ -405,8 +405,8 @@ func (g *Gateway) submit(ctx context.Context, parts []*part) error {
 		for i := range p.items {
 			// A chunk without bytes costs memory too.
 			r.bytes += len(p.items[i].content) + 160
+			bytes += int64(len(p.items[i].content) + 160)
 		}
-		bytes += int64(r.bytes)
 	}
 	if err := g.enqueue(requests, bytes); err != nil {
 		return err
