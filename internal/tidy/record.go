@@ -31,9 +31,10 @@ const (
 
 var (
 	recordName   = regexp.MustCompile(`^\d{4}(-[a-z0-9]+)+\.md$`)
-	recordStatus = regexp.MustCompile(`^Status: (Proposed|Accepted|Superseded by \d{4}|Accepted; superseded in part by \d{4}( \(.+\))?)$`)
-	recordDate   = regexp.MustCompile(`^Date: \d{4}-\d{2}-\d{2}$`)
-	recordParts  = []string{"Context", "Decision", "Consequences", "Revisit when"}
+	recordStatus = regexp.MustCompile(`^Status: (Proposed|Accepted|Superseded by \d{4}` +
+		`|Accepted; superseded in part by \d{4}( \(.+\))?)$`)
+	recordDate  = regexp.MustCompile(`^Date: \d{4}-\d{2}-\d{2}$`)
+	recordParts = []string{"Context", "Decision", "Consequences", "Revisit when"}
 	// mapPaths are the names in code marks of the map that can be paths of the tree.
 	mapPaths = regexp.MustCompile(
 		"`((?:api|cmd|docs|examples|internal|scripts|test|tools|\\.ci|\\.fairlead)(?:/[^`*{}<> ]*)?)`")
