@@ -281,6 +281,25 @@ func TestKeysArePublishedBeforeUseAndKeptAfter(t *testing.T) {
 	}
 }
 
+// A data folder may have any name: the characters that patterns are made of are no patterns
+// in it, and a server that starts again there has the keys that it had.
+func TestKeysAreFoundInAFolderOfAnyName(t *testing.T) {
+	for _, name := range []string{"a[b]", "a*b", "a?b", "a[", `a\b`} {
+		folder := filepath.Join(t.TempDir(), name)
+		prover := must[*Prover](t)(OpenProver(folder, newClock().now))
+		_ = must[*Gate](t)(OpenGate(folder, newClock().now))
+		_ = must[*Signer](t)(OpenSigner(folder, newClock().now))
+		_ = must[*Gate](t)(OpenGate(folder, newClock().now))
+		_ = must[*Signer](t)(OpenSigner(folder, newClock().now))
+		if again := must[*Prover](t)(OpenProver(folder, newClock().now)); again.Key() != prover.Key() {
+			t.Errorf("in %s a proof's key became another one", name)
+		}
+		if entries := must[[]fs.DirEntry](t)(os.ReadDir(filepath.Join(folder, folderKeys))); len(entries) != 3 {
+			t.Errorf("in %s there are %d keys after a restart, want 3: %v", name, len(entries), entries)
+		}
+	}
+}
+
 func TestRegistrationTokenDigest(t *testing.T) {
 	text, digest := NewRegistrationToken()
 	if got, ok := RegistrationDigest(text.Reveal()); !ok || got != digest || !digest.Valid() {

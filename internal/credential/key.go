@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,12 +29,18 @@ func keyPath(dataFolder, use, id string) string {
 
 // loadKeys reads every key of that use, oldest first.
 func loadKeys(dataFolder, use string, size int) ([]keyFile, error) {
-	paths, err := filepath.Glob(keyPath(dataFolder, use, "*"))
-	if err != nil {
+	// Only names are matched, never whole paths: an operator's folder may have any name.
+	folder := filepath.Join(dataFolder, folderKeys)
+	entries, err := os.ReadDir(folder)
+	if err != nil && !absent(err) {
 		return nil, fmt.Errorf("list keys %s: %w", use, err)
 	}
 	var keys []keyFile
-	for _, path := range paths {
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), use+"-") || !strings.HasSuffix(entry.Name(), ".key") {
+			continue
+		}
+		path := filepath.Join(folder, entry.Name())
 		content, err := readSecret(path)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/scm"
@@ -18,20 +19,49 @@ import (
 
 // Mirrored lists the repositories that have a mirror, by tenant and id.
 func (m *Mirrors) Mirrored(context.Context) ([]scm.Repo, error) {
-	found, err := filepath.Glob(filepath.Join(m.root, "*", "*.git", "HEAD"))
+	// Only names are matched, never whole paths: an operator's folder may have any name.
+	tenants, err := os.ReadDir(m.root)
 	if err != nil {
 		return nil, fmt.Errorf("list mirrors: %w", err)
 	}
 	var repos []scm.Repo
-	for _, path := range found {
-		dir := filepath.Dir(path)
-		repo := scm.Repo{Tenant: domain.TenantID(filepath.Base(filepath.Dir(dir))),
-			Repository: domain.RepositoryID(strings.TrimSuffix(filepath.Base(dir), ".git"))}
-		if own, err := m.Dir(repo); err == nil && own == dir {
+	for _, tenant := range tenants {
+		if !validTenant(tenant.Name()) {
+			continue
+		}
+		found, err := os.ReadDir(filepath.Join(m.root, tenant.Name()))
+		if nowhere(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list mirrors of %s: %w", tenant.Name(), err)
+		}
+		for _, entry := range found {
+			id, ok := strings.CutSuffix(entry.Name(), ".git")
+			if !ok {
+				continue
+			}
+			repo := scm.Repo{Tenant: domain.TenantID(tenant.Name()), Repository: domain.RepositoryID(id)}
+			dir, err := m.Dir(repo)
+			if err != nil {
+				continue // somebody else's folder
+			}
+			_, err = os.Stat(filepath.Join(dir, "HEAD"))
+			if nowhere(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list mirrors of %s: %w", tenant.Name(), err)
+			}
 			repos = append(repos, repo)
 		}
 	}
 	return repos, nil
+}
+
+// nowhere reports whether err says that there is no such file or folder.
+func nowhere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // RefsDigest is a digest of all refs of a mirror, the server's own ones among them; empty

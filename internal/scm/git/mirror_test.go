@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,5 +149,38 @@ func TestRefNames(t *testing.T) {
 	}
 	if scm.ValidRefName(strings.Repeat("a", 1025)) {
 		t.Error("a name without a bound is valid")
+	}
+}
+
+// TestMirrorsAreListedInAFolderOfAnyName: the characters that patterns are made of are no
+// patterns in the name of an operator's folder, and what is no mirror is not listed.
+func TestMirrorsAreListedInAFolderOfAnyName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a[b]", "a*b", "a?b", "a[", `a\b`} {
+		root := filepath.Join(t.TempDir(), name)
+		m, err := git.New(t.Context(), git.Config{Root: root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []scm.Repo{scmtest.NewID("a", 1), scmtest.NewID("a", 2), scmtest.NewID("b", 1)}
+		for _, repo := range want {
+			if err := m.Init(t.Context(), repo); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, other := range []string{"lost+found/x.git", "tnt_a/x.git", "tnt_c"} {
+			if err := os.MkdirAll(filepath.Join(root, other), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		half, err := m.Dir(scmtest.NewID("a", 3)) // a folder without HEAD
+		if err = errors.Join(err, os.MkdirAll(half, 0o700),
+			os.WriteFile(filepath.Join(root, "tnt_d"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		found, err := m.Mirrored(t.Context())
+		if err != nil || !slices.Equal(found, want) {
+			t.Errorf("in %s: found %v, %v, want %v", name, found, err, want)
+		}
 	}
 }
