@@ -20,7 +20,8 @@ changed in that hour, each can be restored alone, and each can be deleted alone.
 
 Keys and credentials are left out unless --keys is given. Whoever reads a backup with keys can sign orders to
 your runners, act as any attempt, and sign in as the administrator: keep it as you keep the server itself.
-Whoever reads one without keys still reads every log, plan and source commit.
+Whoever reads one without keys still reads every log, plan and source commit; and a server that is restored
+from it does not stop for what was acknowledged after it, since nothing proves that any more.
 
 The folder is a backup once backup.json is in it; one with a file INCOMPLETE is none. Damage of what the
 server keeps does not stop a backup: everything else is saved, the damage is listed, and the exit code is 1.`,
@@ -49,11 +50,13 @@ backup may be of the other kind of database. Every byte is compared with its dig
 history is made from it, and at the end everything is examined as "fairlead admin verify" does.
 
 What was acknowledged after the backup is gone. Stop the old server first, and wait until its runners must
-have given up (--abandon-after, 90 s by default). Who still holds something of the lost time, a runner or a
-client, stops its partition when it comes: see "fairlead admin accept-loss".
+have given up (--abandon-after, 90 s by default). If keys were restored, who still holds something of the lost
+time, a runner or a client, stops its partition when it comes: see "fairlead admin accept-loss".
 
-Without keys in the backup the server makes new ones: there is a new administrator's token, and runners go on
-with the registration that they have.
+Without keys, left out of the backup or by --without-keys, the server makes new ones: there is a new
+administrator's token, and a runner that does not know the new keys takes no job: remove it and register it
+anew. Nothing proves then what is missing: a claim that something is, is refused and shown by
+"fairlead admin fleet", and the partition goes on.
 
 The exit code is 1 when the restored server has damage that the backup had, or that was found afterwards.`,
 		Example: "  fairlead admin restore /backups/tuesday --data /var/lib/fairlead\n" +

@@ -29,6 +29,7 @@ The program fairlead-runner must lie beside this one.`,
 	})
 	flags := command.Flags()
 	benchFlags(flags, &o)
+	flags.Lookup("store").Usage = "PostgreSQL `URL` of an empty database for the servers (required)"
 	flags.IntVar(&of.Servers, "servers", 3, "servers of the fleet")
 	flags.IntVar(&of.Kills, "kills", 12, "kills, one server after another")
 	flags.IntVar(&of.Runners, "runners", 3, "runners, beside one for the jobs that wait")
