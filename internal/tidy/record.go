@@ -109,7 +109,7 @@ func (t *Tree) index() string {
 	var b strings.Builder
 	b.WriteString("# Decisions\n\n" +
 		"Written by `go test ./internal/tidy -rewrite` from the records themselves. A record is not\n" +
-		"edited after it was accepted, except for its status; a new one supersedes it.\n\n" +
+		"edited once it was released, except for its status; a new one supersedes it.\n\n" +
 		"| number | decision | status | date |\n| --- | --- | --- | --- |\n")
 	for _, f := range t.records() {
 		lines := strings.Split(string(f.Text), "\n")
