@@ -183,6 +183,7 @@ func TestErrorReference(t *testing.T) {
 	for _, entry := range TransportCodes() {
 		row(entry.Code, entry.Means)
 	}
+	page.WriteString(strings.ReplaceAll(errorPageEnd, "'", "`"))
 	path := filepath.Join("..", "..", "docs", "reference", "errors.md")
 	if *rewrite {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -197,6 +198,24 @@ func TestErrorReference(t *testing.T) {
 		t.Errorf("%s differs from the code (%v): run this test with -rewrite", path, err)
 	}
 }
+
+// errorPageEnd is of codes that no server answers with: cmd/fairlead and internal/cli say them.
+const errorPageEnd = `
+## Of the command line alone
+
+The program says these by itself, of what it found on its own machine, with exit code 3. The last three
+are said by 'admin backup --base' too.
+
+| code | means | said by 'fairlead' |
+| --- | --- | --- |
+| 'advertise_unreachable' | The server does not find itself at '--advertise', so it did not join. | 'server' |
+| 'nothing_missing' | The partition does not stand still; '--anyway' records a loss anyhow. | 'admin accept-loss' |
+| 'in_use' | Another process holds the data folder. | 'admin restore', 'admin rebuild-projections' |
+| 'not_empty' | Something is where a backup was to be made or restored. | 'admin backup', 'admin restore' |
+| 'backup_incomplete' | The folder is no backup, or one without an end. | 'admin restore', 'admin verify' |
+| 'backup_damaged' | The bytes of the backup are not those that were written. | 'admin restore', 'admin verify' |
+| 'backup_newer' | A later version of the program wrote the backup. | 'admin restore', 'admin verify' |
+`
 
 const errorPage = `# Codes of refusals
 
