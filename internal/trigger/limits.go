@@ -23,7 +23,8 @@ const (
 	// protectedRefsMax bounds for how many protected refs a commit is looked for; beyond it
 	// the run is trusted, not protected.
 	protectedRefsMax = 200
-	// PollEvery is the default time between two looks at a repository.
+	// PollEvery is the time between two looks at a repository for who gives a poller none; the programs give one of
+	// 30 s unless --poll-every says another.
 	PollEvery = 15 * time.Second
 	// pollBackoffMax bounds the wait after failures.
 	pollBackoffMax = 10 * time.Minute
