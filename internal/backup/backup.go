@@ -465,9 +465,16 @@ func (m *making) mirror(ctx context.Context, repo scm.Repo) error {
 		_ = w.CloseWithError(err) // nil is the end
 		bundled <- err
 	}()
-	e.Digest, e.Bytes, err = m.contents.add(ctx, r)
+	from := &source{Reader: r}
+	e.Digest, e.Bytes, err = m.contents.add(ctx, from)
 	_ = r.CloseWithError(errors.New("nobody reads any more"))
-	if made := <-bundled; made != nil {
+	made := <-bundled
+	// A destination that takes no more breaks the bundle as well. What is wrong then is not the
+	// server's mirror, and a backup without it is not complete.
+	if err != nil && from.err == nil {
+		return err
+	}
+	if made != nil {
 		m.damaged(verify.Finding{Code: verify.CommitMissing, Object: e.Name,
 			Text: "the mirror can't be copied: " + made.Error(),
 			Fix:  "restore an earlier backup of it, or push and fetch anew"})
@@ -477,6 +484,22 @@ func (m *making) mirror(ctx context.Context, repo scm.Repo) error {
 		return err
 	}
 	return m.list.add(e)
+}
+
+// source remembers whether reading failed, to tell a bundle that could not be made from one
+// that could not be written.
+type source struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // finish makes everything durable and then says that it is complete.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -479,6 +480,66 @@ type lost struct {
 }
 
 func (l lost) Mirrored(context.Context) ([]scm.Repo, error) { l.stop(); return nil, context.Canceled }
+
+// A destination that fails while a mirror is copied is no damage of the server's mirror: the
+// backup fails. It does so even if the destination is well again when the rest is written.
+func TestABackupThatCanNotWriteAMirrorFails(t *testing.T) {
+	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {
+		k := newKeep(t, w)
+		k.Whole()
+		k.push()
+		folder := filepath.Join(t.TempDir(), "backup")
+		src := k.source()
+		src.Mirrors = unplugged{k.mirrors, filepath.Join(folder, contentFolder)}
+		m, err := Make(t.Context(), src, Options{Folder: folder})
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the backup gave %+v, %v; want the destination's error", m, err)
+		}
+		if _, err := ReadManifest(folder); !errors.Is(err, ErrIncomplete) {
+			t.Errorf("its manifest: %v", err)
+		}
+		if _, err := restore(t, folder, "", nil); !errors.Is(err, ErrIncomplete) {
+			t.Errorf("restored: %v", err)
+		}
+	})
+}
+
+// unplugged takes the folder of contents away while a bundle is made, and puts it back.
+type unplugged struct {
+	Mirrors
+	contents string
+}
+
+func (u unplugged) RefsDigest(ctx context.Context, repo scm.Repo) (domain.Digest, error) {
+	if err := os.Rename(u.contents, u.contents+"-away"); err != nil {
+		return "", err
+	}
+	return u.Mirrors.RefsDigest(ctx, repo)
+}
+
+func (u unplugged) Bundle(ctx context.Context, repo scm.Repo, w io.Writer) error {
+	err := u.Mirrors.Bundle(ctx, repo, w)
+	return errors.Join(err, os.Rename(u.contents+"-away", u.contents))
+}
+
+// A mirror whose objects are gone is damage: it is listed, and the backup is complete.
+func TestAMirrorThatCanNotBeBundledIsDamage(t *testing.T) {
+	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {
+		k := newKeep(t, w)
+		k.Whole()
+		k.push()
+		dir, err := k.mirrors.Dir(repo)
+		if err = errors.Join(err, os.RemoveAll(filepath.Join(dir, "objects")),
+			os.Mkdir(filepath.Join(dir, "objects"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		_, m := k.backup(nil)
+		if len(m.Damage) == 0 || m.Damage[0].Code != verify.CommitMissing || m.Damage[0].Object != string(repo.Tenant)+"/"+
+			string(repo.Repository) {
+			t.Errorf("damage %+v", m.Damage)
+		}
+	})
+}
 
 // Damage of the source costs what is damaged: it is listed, and everything else comes back.
 func TestDamageIsListedAndTheRestIsSaved(t *testing.T) {
