@@ -152,7 +152,7 @@ func (m *Mirrors) Unbundle(ctx context.Context, repo scm.Repo, r io.Reader) erro
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("unbundle %s: %w", repo.Repository, err)
 	}
-	unlock, err := m.locks.lock(ctx, dir)
+	unlock, err := m.locks.lock(ctx, lockKey{dir: dir})
 	if err != nil {
 		return err
 	}

@@ -385,7 +385,7 @@ func (t *transfer) push(ctx context.Context, body *bufio.Reader) error {
 	for i, c := range p.commands {
 		refs[i] = c.ref
 	}
-	unlock, err := t.handler.lockAll(ctx, t.dir, refs)
+	unlock, err := t.handler.mirrors.locks.lockPush(ctx, t.dir, refs)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type door struct {
 	handler *git.Handler
 	url     string
 	repo    scm.Repo
+	// patience, if set, is how long a request may take.
+	patience time.Duration
 
 	mu     sync.Mutex
 	tokens map[string]git.Access
@@ -38,7 +40,12 @@ type door struct {
 
 func newDoor(t *testing.T, o git.HandlerOptions) *door {
 	t.Helper()
-	d := &door{t: t, mirrors: newMirrors(t), repo: scmtest.NewID("a", 1), tokens: map[string]git.Access{}}
+	return openDoor(t, newMirrors(t), o)
+}
+
+func openDoor(t *testing.T, mirrors *git.Mirrors, o git.HandlerOptions) *door {
+	t.Helper()
+	d := &door{t: t, mirrors: mirrors, repo: scmtest.NewID("a", 1), tokens: map[string]git.Access{}}
 	if err := d.mirrors.Init(t.Context(), d.repo); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +64,14 @@ func newDoor(t *testing.T, o git.HandlerOptions) *door {
 		return access, nil
 	}, o)
 	mux := http.NewServeMux()
-	mux.Handle("/git/", d.handler)
+	mux.HandleFunc("/git/", func(w http.ResponseWriter, r *http.Request) {
+		if d.patience > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), d.patience)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		d.handler.ServeHTTP(w, r)
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	d.url = server.URL

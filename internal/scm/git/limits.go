@@ -37,6 +37,9 @@ const (
 	// commandsMax bounds the refs of one push: a captured tree and the commit below it
 	// are two. Over it the push is refused.
 	commandsMax = 16
+	// stripesMax bounds the lock files that pushes make beside a mirror in a shared folder.
+	// Two refs have one of them by chance once in so many; then their pushes are queued.
+	stripesMax = 64
 	// refusedBytesMax is how much of a refused push is read before the answer; a client
 	// that sends more sees a closed connection instead of the reason.
 	refusedBytesMax = 32 << 20

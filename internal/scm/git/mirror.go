@@ -116,7 +116,7 @@ func (m *Mirrors) Init(ctx context.Context, repo scm.Repo) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := m.locks.lock(ctx, dir)
+	unlock, err := m.locks.lock(ctx, lockKey{dir: dir})
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (m *Mirrors) Fetch(ctx context.Context, repo scm.Repo, from scm.Remote) ([]
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := m.locks.lock(ctx, dir)
+	unlock, err := m.locks.lock(ctx, lockKey{dir: dir})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (m *Mirrors) FetchCommit(ctx context.Context, repo scm.Repo, from scm.Remot
 	}
 	// Most servers give any commit that is on a branch. One that doesn't still gives the
 	// branches themselves, so they are the second try.
-	unlock, err := m.locks.lock(ctx, dir)
+	unlock, err := m.locks.lock(ctx, lockKey{dir: dir})
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (m *Mirrors) Pin(ctx context.Context, repo scm.Repo, commit string) error {
 	if pinned(dir, commit) {
 		return nil
 	}
-	unlock, err := m.locks.lock(ctx, dir+"\x00"+ref)
+	unlock, err := m.locks.lock(ctx, m.locks.pinKey(dir, ref))
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (m *Mirrors) Maintain(ctx context.Context, repo scm.Repo) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := m.locks.lock(ctx, dir)
+	unlock, err := m.locks.lock(ctx, lockKey{dir: dir})
 	if err != nil {
 		return err
 	}

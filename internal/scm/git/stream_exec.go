@@ -170,24 +170,3 @@ func (t *transfer) send(stdout io.Reader, prefix string) (int64, error) {
 		}
 	}
 }
-
-// lockAll takes the locks of several refs, in order of their names, so that two pushes
-// can't wait for each other.
-func (h *Handler) lockAll(ctx context.Context, dir string, refs []string) (unlock func(), err error) {
-	ordered := slices.Compact(slices.Sorted(slices.Values(refs)))
-	var held []func()
-	unlock = func() {
-		for _, free := range slices.Backward(held) {
-			free()
-		}
-	}
-	for _, ref := range ordered {
-		free, err := h.mirrors.locks.lock(ctx, dir+"\x00"+ref)
-		if err != nil {
-			unlock()
-			return nil, err
-		}
-		held = append(held, free)
-	}
-	return unlock, nil
-}
