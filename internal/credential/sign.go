@@ -2,6 +2,7 @@ package credential
 
 import (
 	"crypto/ed25519"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,8 +20,9 @@ type Signer struct {
 	folder string
 	now    func() time.Time
 
-	mu   sync.RWMutex
-	keys []keyFile // oldest first, never empty
+	mu     sync.RWMutex
+	keys   []keyFile   // oldest first, never empty
+	public []PublicKey // of keys
 }
 
 // OpenSigner reads DATA/keys/manifest-*.key and makes the first key when there is none.
@@ -41,7 +43,11 @@ func (s *Signer) Tend() error {
 	keys, err := tend(s.folder, useManifest, ed25519.SeedSize,
 		reread(s.folder, useManifest, ed25519.SeedSize, s.keys), s.now())
 	if len(keys) > 0 {
-		s.keys = keys
+		s.keys, s.public = keys, make([]PublicKey, len(keys))
+		for i, key := range keys {
+			public := ed25519.NewKeyFromSeed(key.Secret).Public().(ed25519.PublicKey)
+			s.public[i] = PublicKey{ID: key.ID, Key: public}
+		}
 	}
 	return err
 }
@@ -54,13 +60,10 @@ func (s *Signer) Sign(payload []byte) (keyID string, signature []byte) {
 	return key.ID, ed25519.Sign(ed25519.NewKeyFromSeed(key.Secret), payload)
 }
 
-// PublicKeys are all keys that may verify a manifest: past, present and next.
+// PublicKeys are all keys that may verify a manifest: past, present and next. Every poll of a
+// runner asks for them.
 func (s *Signer) PublicKeys() []PublicKey {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	out := make([]PublicKey, len(s.keys))
-	for i, key := range s.keys {
-		out[i] = PublicKey{ID: key.ID, Key: ed25519.NewKeyFromSeed(key.Secret).Public().(ed25519.PublicKey)}
-	}
-	return out
+	return slices.Clone(s.public)
 }

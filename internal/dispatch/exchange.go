@@ -22,6 +22,7 @@ const Protocol = 1
 const (
 	offersMax   = 1000 // slots of a runner
 	messagesMax = 4096 // renewals, progress, results, declines or chunks of one exchange
+	keysMax     = 1000 // a server publishes a handful
 )
 
 // Key verifies manifests.
@@ -80,6 +81,7 @@ func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest
 	d.renew(ctx, who, req, res)
 	if polling {
 		d.wait(ctx, who, req, res)
+		d.publish(req, res)
 	}
 	if polling && !tells(res) && !d.Leads(who.pool.Partition()) {
 		return nil, errNotLeader // where it is heard from now on
@@ -121,7 +123,7 @@ func checkSizes(req *runnerv1.ExchangeRequest) error {
 		len(req.GetChunks()),
 		len(req.GetDeclines()),
 	)
-	if n > messagesMax || len(req.GetOffers()) > offersMax {
+	if n > messagesMax || len(req.GetOffers()) > offersMax || len(req.GetKnownKeys()) > keysMax {
 		return domain.Reject(domain.CodeTooLarge, "Too many messages in one exchange; send the rest with the next one.")
 	}
 	return nil

@@ -52,10 +52,33 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 	reply := ack.Reply.(pool.RegisterReply)
 	res := &runnerv1.RegisterResponse{Protocol: Protocol, Runner: string(reply.Runner), Session: string(reply.Session),
 		Pool: string(p.pool), Timing: d.timing()}
-	for _, k := range d.cfg.Keys() {
-		res.Keys = append(res.Keys, &runnerv1.SigningKey{Id: k.ID, Ed25519: k.Public})
-	}
+	res.Keys = published(d.cfg.Keys())
 	return res, nil
+}
+
+// publish tells a runner the keys that verify manifests when it lacks one of them: they change
+// long after it registered. It says itself what it has, so nothing that is lost on the way, and
+// no restart on either side, leaves it without. A runner of a release that does not say it is
+// told with every lease, because it forgets them when it restarts.
+//
+// It comes after the leases of the same answer are signed: what signed them is published.
+func (d *Dispatcher) publish(req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
+	has := req.GetKnownKeys()
+	if len(has) == 0 && len(res.GetLeases()) == 0 {
+		return
+	}
+	keys := d.cfg.Keys()
+	if slices.ContainsFunc(keys, func(k Key) bool { return !slices.Contains(has, k.ID) }) {
+		res.Keys = published(keys)
+	}
+}
+
+func published(keys []Key) []*runnerv1.SigningKey {
+	out := make([]*runnerv1.SigningKey, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, &runnerv1.SigningKey{Id: k.ID, Ed25519: k.Public})
+	}
+	return out
 }
 
 // poolOfToken finds the pool that issued a registration token, or that a runner has

@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -119,6 +120,11 @@ func (k Keyring) Add(id string, key []byte) error {
 	}
 	k[id] = ed25519.PublicKey(bytes.Clone(key))
 	return nil
+}
+
+// Equal reports whether two rings hold the same keys under the same ids.
+func (k Keyring) Equal(other Keyring) bool {
+	return maps.EqualFunc(k, other, func(a, b ed25519.PublicKey) bool { return a.Equal(b) })
 }
 
 // Open verifies the signature over payload with the named key and parses it.

@@ -277,6 +277,11 @@ func (a *agent) do(e any) {
 		if err := forget(a.c.Data, e.attempt); err != nil {
 			a.c.Logger.Error("an attempt's folder stays behind", "attempt", e.attempt, "error", err)
 		}
+	case effKeys:
+		if err := a.id.learn(a.c.Data, e.keys); err != nil {
+			// This process has them; the next one is told again.
+			a.c.Logger.Error("the server's new signing keys are not kept", "error", err)
+		}
 	case effReady:
 		a.c.Ready(Ready{
 			Name: a.c.Name, Runner: a.id.Runner, Pool: a.id.Pool, Isolation: a.c.Driver.Name(),

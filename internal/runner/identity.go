@@ -32,7 +32,7 @@ type identity struct {
 	Labels    []string        `json:"labels"`
 	Capacity  int             `json:"capacity"`
 	Isolation string          `json:"isolation"`
-	Reply     json.RawMessage `json:"reply,omitempty"` // the last RegisterResponse: keys and timing
+	Reply     json.RawMessage `json:"reply,omitempty"` // the last RegisterResponse: keys, as they are now, and timing
 	// Boot counts starts of the runner; offer numbers are made from it.
 	Boot uint64 `json:"boot"`
 }
@@ -133,6 +133,21 @@ func (id *identity) register(ctx context.Context, c *Config, client runnerv1conn
 	id.Runner, id.Session, id.Pool, id.Reply = resp.GetRunner(), resp.GetSession(), resp.GetPool(), reply
 	id.Labels, id.Capacity, id.Isolation = c.Labels, c.Capacity, c.Driver.Name()
 	return id.save(c.Data)
+}
+
+// learn keeps the keys that the server publishes now.
+func (id *identity) learn(dir string, keys []*runnerv1.SigningKey) error {
+	resp, err := id.reply()
+	if err != nil {
+		return err
+	}
+	resp.Keys = keys
+	reply, err := protojson.Marshal(resp)
+	if err != nil {
+		return fmt.Errorf("save runner identity: %w", err)
+	}
+	id.Reply = reply
+	return id.save(dir)
 }
 
 // reply is the last answer to a registration.

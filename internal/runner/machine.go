@@ -56,8 +56,10 @@ type (
 		chunks, progress uint64
 	}
 	effForget struct{ attempt string }
-	effReady  struct{}
-	effNote   struct {
+	// effKeys keeps the keys that the server publishes for the next process of the runner.
+	effKeys  struct{ keys []*runnerv1.SigningKey }
+	effReady struct{}
+	effNote  struct {
 		text string
 		args []any
 	}

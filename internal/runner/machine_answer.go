@@ -98,10 +98,13 @@ func (m *machine) remember(resp *runnerv1.ExchangeResponse) {
 		}
 	}
 	if len(resp.GetKeys()) > 0 {
-		if ring, err := keyring(resp.GetKeys()); err == nil {
-			m.keys = ring
-		} else {
+		ring, err := keyring(resp.GetKeys())
+		switch {
+		case err != nil:
 			m.note("the server's signing keys can't be used", "error", err)
+		case !ring.Equal(m.keys):
+			m.keys = ring // what the server does not publish any more signs nothing
+			m.effect(effKeys{resp.GetKeys()})
 		}
 	}
 	if resp.GetTiming() != nil {

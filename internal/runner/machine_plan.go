@@ -2,6 +2,8 @@ package runner
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -127,6 +129,7 @@ func (m *machine) send(k kind, now instant) {
 	switch k {
 	case poll:
 		req.WaitMs = cmp.Or(m.timing.GetPollMs(), pollDefault.Milliseconds())
+		req.KnownKeys = slices.Sorted(maps.Keys(m.keys))
 	case upload:
 		m.load(req, now)
 	case beat, kinds:

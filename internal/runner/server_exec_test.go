@@ -41,9 +41,11 @@ type peer struct {
 	t       testing.TB
 	addr    string
 	runner  string
+	keyID   string
 	public  ed25519.PublicKey
 	private ed25519.PrivateKey
-	repo    string // bare repository behind /source/test.git
+	rotated []*runnerv1.SigningKey // what polls that lack one of them are told
+	repo    string                 // bare repository behind /source/test.git
 
 	mu         sync.Mutex
 	change     chan struct{} // closed and renewed with every change
@@ -84,7 +86,7 @@ func newPeer(t testing.TB) *peer {
 		t.Fatal(err)
 	}
 	p := &peer{
-		t: t, runner: newID(domain.PrefixRunner), public: public, private: private,
+		t: t, runner: newID(domain.PrefixRunner), keyID: "k1", public: public, private: private,
 		change: make(chan struct{}), used: make(map[string]bool), attempts: make(map[string]*told),
 		cancels: make(map[string]*runnerv1.Cancel), dead: make(map[string]bool), refused: make(map[string]string),
 		timing: &runnerv1.Timing{PollMs: 2000, RenewMs: 300, LeaseMs: 2000, AbandonMs: 20_000, GraceMs: 1000},
@@ -220,7 +222,7 @@ func (p *peer) Register(_ context.Context, req *runnerv1.RegisterRequest) (*runn
 	p.digest = req.GetResumeDigest()
 	return &runnerv1.RegisterResponse{
 		Protocol: 1, Runner: p.runner, Session: "ses_test", Pool: "default", Timing: p.timing,
-		Keys: []*runnerv1.SigningKey{{Id: "k1", Ed25519: p.public}},
+		Keys: []*runnerv1.SigningKey{{Id: p.keyID, Ed25519: p.public}},
 	}, nil
 }
 
@@ -342,6 +344,11 @@ func (p *peer) answer(req *runnerv1.ExchangeRequest) *runnerv1.ExchangeResponse 
 	if req.GetWaitMs() == 0 {
 		return resp
 	}
+	if slices.ContainsFunc(p.rotated, func(k *runnerv1.SigningKey) bool {
+		return !slices.Contains(req.GetKnownKeys(), k.GetId())
+	}) {
+		resp.Keys = p.rotated
+	}
 	for len(p.queue) > 0 {
 		at := slices.IndexFunc(p.offers, func(o string) bool { return !p.used[o] })
 		if at < 0 {
@@ -362,7 +369,7 @@ func (p *peer) lease(m *manifest.Manifest) *runnerv1.Lease {
 		p.violate("%v", err)
 	}
 	l := &runnerv1.Lease{
-		Attempt: string(m.Attempt), Epoch: m.Epoch, Slot: string(m.Slot), Manifest: text, KeyId: "k1",
+		Attempt: string(m.Attempt), Epoch: m.Epoch, Slot: string(m.Slot), Manifest: text, KeyId: p.keyID,
 		Signature: ed25519.Sign(p.private, text), LeaseMs: p.timing.GetLeaseMs(), AbandonMs: p.timing.GetAbandonMs(),
 	}
 	if p.tamper != nil {

@@ -119,7 +119,7 @@ func shown(e any) any {
 	case effNote:
 		return Note{fmt.Sprint(append([]any{e.text}, e.args...)...)}
 	}
-	return nil // effReady: nobody waits for it here
+	return nil // effReady and effKeys: nobody waits for them here
 }
 
 // Answered takes the answer to an exchange.

@@ -372,6 +372,7 @@ type ExchangeRequest struct {
 	KnownCancels  []string               `protobuf:"bytes,12,rep,name=known_cancels,json=knownCancels,proto3" json:"known_cancels,omitempty"` // attempts whose cancellation the runner has taken
 	Draining      bool                   `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                            // finishes what it holds, offers nothing more
 	Proof         string                 `protobuf:"bytes,14,opt,name=proof,proto3" json:"proof,omitempty"`                                   // that came with the token
+	KnownKeys     []string               `protobuf:"bytes,15,rep,name=known_keys,json=knownKeys,proto3" json:"known_keys,omitempty"`          // of a poll: ids of the signing keys that the runner has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -502,6 +503,13 @@ func (x *ExchangeRequest) GetProof() string {
 		return x.Proof
 	}
 	return ""
+}
+
+func (x *ExchangeRequest) GetKnownKeys() []string {
+	if x != nil {
+		return x.KnownKeys
+	}
+	return nil
 }
 
 type Renewal struct {
@@ -1043,17 +1051,19 @@ func (x *Chunk) GetDroppedBytes() uint64 {
 }
 
 type ExchangeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // acknowledgement token
-	Leases        []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
-	Cancels       []*Cancel              `protobuf:"bytes,3,rep,name=cancels,proto3" json:"cancels,omitempty"`
-	Acks          []*Ack                 `protobuf:"bytes,4,rep,name=acks,proto3" json:"acks,omitempty"`
-	Renewals      []*RenewalReply        `protobuf:"bytes,5,rep,name=renewals,proto3" json:"renewals,omitempty"`
-	Keys          []*SigningKey          `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"` // when they changed
-	Timing        *Timing                `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`
-	RetryAfterMs  int64                  `protobuf:"varint,8,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // the server is overloaded: come back later
-	Lent          []string               `protobuf:"bytes,9,rep,name=lent,proto3" json:"lent,omitempty"`                                        // slot tokens the server considers lent
-	Proof         string                 `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`                                     // of the token; the runner sends it with it
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Token    string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // acknowledgement token
+	Leases   []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
+	Cancels  []*Cancel              `protobuf:"bytes,3,rep,name=cancels,proto3" json:"cancels,omitempty"`
+	Acks     []*Ack                 `protobuf:"bytes,4,rep,name=acks,proto3" json:"acks,omitempty"`
+	Renewals []*RenewalReply        `protobuf:"bytes,5,rep,name=renewals,proto3" json:"renewals,omitempty"`
+	// All published keys, when the runner lacks one of them. They take the place of those that it
+	// has. A runner that names none gets them with every lease.
+	Keys          []*SigningKey `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`
+	Timing        *Timing       `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`
+	RetryAfterMs  int64         `protobuf:"varint,8,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // the server is overloaded: come back later
+	Lent          []string      `protobuf:"bytes,9,rep,name=lent,proto3" json:"lent,omitempty"`                                        // slot tokens the server considers lent
+	Proof         string        `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`                                     // of the token; the runner sends it with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1540,7 +1550,7 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\blease_ms\x18\x03 \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
 	"abandon_ms\x18\x04 \x01(\x03R\tabandonMs\x12\x19\n" +
-	"\bgrace_ms\x18\x05 \x01(\x03R\agraceMs\"\x92\x04\n" +
+	"\bgrace_ms\x18\x05 \x01(\x03R\agraceMs\"\xb1\x04\n" +
 	"\x0fExchangeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\tR\x06resume\x12\x1a\n" +
@@ -1556,7 +1566,9 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\bdeclines\x18\v \x03(\v2\x1b.fairlead.runner.v1.DeclineR\bdeclines\x12#\n" +
 	"\rknown_cancels\x18\f \x03(\tR\fknownCancels\x12\x1a\n" +
 	"\bdraining\x18\r \x01(\bR\bdraining\x12\x14\n" +
-	"\x05proof\x18\x0e \x01(\tR\x05proof\"U\n" +
+	"\x05proof\x18\x0e \x01(\tR\x05proof\x12\x1d\n" +
+	"\n" +
+	"known_keys\x18\x0f \x03(\tR\tknownKeys\"U\n" +
 	"\aRenewal\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
