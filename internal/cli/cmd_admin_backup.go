@@ -54,9 +54,8 @@ have given up (--abandon-after, 90 s by default). If keys were restored, who sti
 time, a runner or a client, stops its partition when it comes: see "fairlead admin accept-loss".
 
 Without keys, left out of the backup or by --without-keys, the server makes new ones: there is a new
-administrator's token, and a runner that does not know the new keys takes no job: remove it and register it
-anew. Nothing proves then what is missing: a claim that something is, is refused and shown by
-"fairlead admin fleet", and the partition goes on.
+administrator's token, and runners learn the new keys with their next poll. Nothing proves then what is
+missing: a claim that something is, is refused and shown by "fairlead admin fleet", and the partition goes on.
 
 The exit code is 1 when the restored server has damage that the backup had, or that was found afterwards.`,
 		Example: "  fairlead admin restore /backups/tuesday --data /var/lib/fairlead\n" +
