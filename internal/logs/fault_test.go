@@ -145,27 +145,34 @@ func TestACrashBetweenSealingAndDeletingIsRepaired(t *testing.T) {
 	}
 }
 
+// stuck opens a gateway whose writes wait until release is closed.
+func stuck(t *testing.T, queue int64) (g *Gateway, release chan struct{}) {
+	t.Helper()
+	store := memory.New()
+	g, err := Open(t.Context(), store, Config{QueueBytes: queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = make(chan struct{})
+	store.SetHook(func(_ context.Context, c memory.Call) error {
+		if c.Method == "Put" && !c.After {
+			<-release
+		}
+		return nil
+	})
+	return g, release
+}
+
 // Promises: [LOG-12].
 func TestAFullQueueIsBusyAndEmptiesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		g, err := Open(t.Context(), store, Config{QueueBytes: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		release := make(chan struct{})
-		store.SetHook(func(_ context.Context, c memory.Call) error {
-			if c.Method == "Put" && !c.After {
-				<-release
-			}
-			return nil
-		})
+		g, release := stuck(t, 1000)
 		var all sync.WaitGroup
 		for i := range 3 {
 			all.Go(func() { push(t, g, chunk(attempt(1), uint64(i+1), "x")) })
 			synctest.Wait()
 		}
-		_, err = g.Append(t.Context(), []Chunk{chunk(attempt(1), 4, strings.Repeat("x", 900))})
+		_, err := g.Append(t.Context(), []Chunk{chunk(attempt(1), 4, strings.Repeat("x", 900))})
 		var busy *Busy
 		if !errors.As(err, &busy) || busy.After <= 0 || !errors.Is(err, domain.ErrRetry) {
 			t.Errorf("append to a full queue: %v", err)
@@ -667,18 +674,7 @@ func sweep(t *testing.T, store *memory.Store, state string) {
 // Promises: [LOG-12].
 func TestAnUploadOfManyAttemptsIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		g, err := Open(t.Context(), store, Config{QueueBytes: 100_000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		release := make(chan struct{})
-		store.SetHook(func(_ context.Context, c memory.Call) error {
-			if c.Method == "Put" && !c.After {
-				<-release
-			}
-			return nil
-		})
+		g, release := stuck(t, 100_000)
 		var all sync.WaitGroup
 		all.Go(func() { push(t, g, chunk(attempt(1), 1, "x")) })
 		synctest.Wait()

@@ -327,7 +327,7 @@ func TestNoErrorRepeatsThePassword(t *testing.T) {
 	}
 }
 
-// A database that does not answer a dial is away for now; a caller whose own time is over is told that.
+// A database that does not answer a dial can be asked again; a caller who went away is told just that.
 func TestADialThatTakesTooLongIsForAnotherTime(t *testing.T) {
 	config, err := pgconn.ParseConfig("postgres://me@127.0.0.1:1/none")
 	if err != nil {
