@@ -49,6 +49,8 @@ type lease struct {
 	lapse
 	stop *stop
 	held bool // the runner has named it in a renewal
+	// parked: it waits for a person's decision. Nobody acts on it any more, so it has no slot.
+	parked bool
 }
 
 // lapse is what is known of lapses that this server has sent.
@@ -192,12 +194,23 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	b.leases[l.attempt] = &l
 	b.grip.add(&l)
 	job := l.attempt.Job()
+	b.dropHead(job)
+	if l.parked {
+		return true
+	}
 	if _, asked := b.lent[l.slot]; !asked {
 		b.held[l.runner]++
 	}
 	b.lent[l.slot] = job // also when this server had asked it for another job, as a leader before
-	b.dropHead(job)
 	return true
+}
+
+// park gives the slot of an attempt back that waits for a person.
+func (b *board) park(attempt domain.AttemptID) {
+	if l := b.leases[attempt]; l != nil && !l.parked {
+		l.parked = true
+		b.giveBack(l.slot, l.runner, attempt.Job())
+	}
 }
 
 // close notes an attempt that has ended and whose log can still grow.
@@ -226,7 +239,7 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID, job doma
 		return
 	}
 	for _, l := range b.ofRunner(runner) {
-		if l.slot == slot {
+		if l.slot == slot && !l.parked {
 			b.lent[slot] = l.attempt.Job()
 			return
 		}

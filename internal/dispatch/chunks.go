@@ -163,18 +163,36 @@ func (d *Dispatcher) refuseAccess(
 	epoch uint64,
 	what, message string,
 ) {
+	d.refused(ctx, at, att, epoch, what, message, 1)
+}
+
+// refused counts a refusal. single is 1 when each of the first ones is to be recorded here, and
+// 0 when the run has done so.
+//
+// tidy:long what is recorded, passed from the two places that know it
+func (d *Dispatcher) refused(
+	ctx context.Context,
+	at place,
+	att domain.AttemptID,
+	epoch uint64,
+	what, message string,
+	single uint64,
+) {
 	d.mu.Lock()
 	if len(d.refusals) > refusalsTracked {
 		clear(d.refusals)
 	}
 	d.refusals[att]++
-	n := d.refusals[att]
+	n, count := d.refusals[att], single
 	d.mu.Unlock()
-	count := uint64(1)
-	if n > refusalsSingle {
-		if n%refusalsBatch != 0 {
-			return // counted here, recorded with the batch
-		}
+	switch {
+	case n <= refusalsSingle && single == 0:
+		return
+	case n > refusalsSingle && n%refusalsBatch != 0:
+		return // counted here, recorded with the batch
+	case n == refusalsBatch:
+		count = refusalsBatch - refusalsSingle
+	case n > refusalsSingle:
 		count = refusalsBatch
 	}
 	_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition, Stream: streamOf(att),

@@ -344,6 +344,12 @@ func TestASilentRunnerLosesItsAttemptAndItsLateReportIsRefused(t *testing.T) {
 		if n := y.state(id).Jobs[0].Attempts[0].Refused; n != 4 {
 			t.Fatalf("%d refusals recorded, want the renewal as well", n)
 		}
+		for range 196 { // of one kind after the other: ten are kept one by one, and all are counted
+			h.exchange(result(l, "success", "late"))
+		}
+		if a := y.state(id).Jobs[0].Attempts[0]; a.Refused != 200 || a.RefusedKept != refusalsSingle {
+			t.Fatalf("%d refusals recorded, %d of them one by one; want 200 and %d", a.Refused, a.RefusedKept, refusalsSingle)
+		}
 	})
 }
 
@@ -361,6 +367,51 @@ func TestAnEffectfulAttemptThatStartedIsHeldForAPerson(t *testing.T) {
 			t.Fatalf("not held: %+v", a)
 		}
 	})
+}
+
+// Nobody acts on an attempt that waits for a person, and that may take days: meanwhile its runner
+// has work to do.
+//
+// Promises: [LEASE-13].
+func TestAnAttemptThatWaitsForAPersonHasNoSlot(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %t", restart), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memory.New()
+				y := newYard(t, st)
+				defer func() { y.close() }()
+				h := y.register("one", 1)
+				held := y.request(home, 1, 1, func(k *run.JobSkeleton) { k.Effectful = true })
+				l := h.poll().GetLeases()[0]
+				h.exchange(&runnerv1.ExchangeRequest{Progress: []*runnerv1.Progress{{Attempt: l.GetAttempt(),
+					Epoch: l.GetEpoch(), Sequence: 1, Observed: "running",
+					Steps: []*runnerv1.Step{{Index: 0, StartedUs: time.Now().UnixMicro()}}}}})
+				time.Sleep(10 * time.Minute)
+				if !y.state(held).Jobs[0].Attempts[0].Held {
+					t.Fatal("the attempt does not wait for a person")
+				}
+				if restart {
+					y.close()
+					y = newYard(t, st)
+					h.y = y
+				}
+				next := y.request(home, 2, 1, nil)
+				leases := h.poll().GetLeases()
+				if len(leases) != 1 || domain.AttemptID(leases[0].GetAttempt()).Run() != next {
+					t.Fatalf("beside an attempt that waits for a person the runner gets %v", leases)
+				}
+				// What it finds out late still counts, and takes nothing from the lease that it has.
+				h.exchange(result(l, "success", "r"))
+				if s := y.state(held); s.Outcome != domain.OutcomeSuccess {
+					t.Errorf("the late report made it %q", s.Outcome)
+				}
+				y.request(home, 3, 1, nil)
+				if more := h.poll(leases...).GetLeases(); len(more) != 0 {
+					t.Errorf("a runner with one slot got another lease: %v", more)
+				}
+			})
+		})
+	}
 }
 
 // Promises: [LEASE-6].

@@ -263,6 +263,7 @@ type ask struct {
 // batch. Commands of one attempt keep their order.
 func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks *acks, res *runnerv1.ExchangeResponse) {
 	type answer struct {
+		at    place
 		ack   engine.Ack
 		err   error
 		given chan struct{}
@@ -277,7 +278,7 @@ func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks 
 		if !at.sure {
 			continue // no acknowledgement: the runner sends it again
 		}
-		got := &answer{given: make(chan struct{})}
+		got := &answer{at: at, given: make(chan struct{})}
 		err = d.cfg.Engine.Send(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition,
 			Stream: streamOf(a.attempt), Command: a.command}, func(ack engine.Ack, err error) {
 			got.ack, got.err = ack, err
@@ -303,6 +304,9 @@ func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks 
 		res.Token, res.Proof = a.ack.Token.String(), string(a.ack.Token.Proof)
 		if a.ack.Refusal != nil {
 			acks.refuse(asks[i].attempt, asks[i].epoch, a.ack.Refusal)
+			if a.ack.Refusal.Code == domain.CodeLeaseEpochStale { // the run has kept the first ones
+				d.refused(ctx, a.at, asks[i].attempt, asks[i].epoch, run.RefusedReport, "", 0)
+			}
 			continue
 		}
 		asks[i].done(acks.of(asks[i].attempt, asks[i].epoch))

@@ -52,6 +52,9 @@ func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
 				continue
 			}
 			repaired = d.board.addLease(leaseOf(live, att, a), now) || repaired
+			if a.Held {
+				d.board.park(att)
+			}
 		}
 	}
 	return repaired
@@ -64,7 +67,7 @@ func headOf(tenant domain.TenantID, p domain.PartitionID, s *run.State, index in
 
 func leaseOf(live engine.Live, att domain.AttemptID, a *run.Attempt) lease {
 	l := lease{tenant: live.Tenant, partition: live.Partition, attempt: att, epoch: a.Epoch, runner: a.Runner,
-		pool: a.Pool, slot: a.Slot, uncertain: a.Uncertain, lastSeen: a.LastSeen}
+		pool: a.Pool, slot: a.Slot, uncertain: a.Uncertain, parked: a.Held, lastSeen: a.LastSeen}
 	if a.Desired == domain.DesiredCancel {
 		l.stop = &stop{reason: string(a.Stop.Code), grace: a.GraceUntil, renewUntil: a.RenewUntil}
 	}
@@ -159,6 +162,8 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 			l.uncertain, l.lapse = false, lapse{}
 			d.board.extend(l, now)
 		}
+	case *run.AttemptHeld:
+		d.board.park(att)
 	case *run.AttemptStopRequested:
 		if l := d.board.leases[att]; l != nil {
 			l.stop = &stop{reason: string(e.Reason.Code), grace: e.GraceUntil, renewUntil: e.RenewUntil}

@@ -72,13 +72,21 @@ type Member struct {
 	partitions []domain.PartitionID
 
 	picture  store.Picture
-	lease    time.Duration // its end by the local clock
-	next     time.Duration // when to renew
+	seen     map[string]sight // of the others
+	lease    time.Duration    // its end by the local clock
+	next     time.Duration    // when to renew
 	renewing bool
 	again    bool // something changed while a renewal was under way
 	yielded  bool
 	draining bool
 	busy     map[domain.PartitionID]bool
+}
+
+// sight is the lease of another member as this one saw it.
+type sight struct {
+	session string
+	until   time.Time     // by the store's clock: another one with every renewal
+	ends    time.Duration // by the local clock
 }
 
 // NewMember makes a member without a lease: it answers for nothing, and wants to renew.
@@ -91,8 +99,10 @@ func NewMember(name string, ttl time.Duration, partitions []domain.PartitionID) 
 const (
 	renewEvery = 4 // so that three renewals may get lost
 	retryAfter = 8 // after a renewal that failed
+	// slower is how much slower another member's clock may run: a 32nd.
+	slower = 32
 	// expiryMargin is waited beyond the end of another member's lease before looking
-	// whether it ended.
+	// whether it was renewed.
 	expiryMargin = 2 * time.Millisecond
 )
 
@@ -171,9 +181,9 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 		m.yielded = true
 		effects = append(effects, Yield{})
 	}
-	m.renewing, m.picture = false, in.Picture
+	m.renewing, m.picture = false, m.look(in.Picture, now)
 	m.lease = in.Sent + m.ttl
-	m.next = max(now, min(in.Sent+m.ttl/renewEvery, now+m.expiry()))
+	m.next = max(now, min(in.Sent+m.ttl/renewEvery, now+m.expiry(now)))
 	if m.again {
 		m.next = now
 	}
@@ -187,10 +197,10 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 		m.yielded = false
 		effects = append(effects, Resume{})
 	}
-	want := Assign(in.Picture, m.partitions)
+	want := Assign(m.picture, m.partitions)
 	for _, p := range m.partitions {
-		h, _ := in.Picture.Holding(p)
-		if eff := m.move(p, h, want[p] == m.name, held); eff != nil {
+		h, _ := m.picture.Holding(p)
+		if eff := m.move(p, h, want[p] == m.name, held, now); eff != nil {
 			effects = append(effects, eff)
 		}
 	}
@@ -216,12 +226,50 @@ func (m *Member) giveBack(held map[domain.PartitionID]uint64) (effects []any) {
 	return effects
 }
 
+// look takes a picture in and notes until when others may answer for what they own: nobody takes
+// it from them before. A lease is over when it was not renewed for as long as it lasts, by the
+// clock of whoever waits for that. The store's clock proves nothing: set forward it ends leases
+// by which their holders still answer, set back it keeps the dead alive.
+func (m *Member) look(p store.Picture, now time.Duration) store.Picture {
+	first, seen := m.seen == nil, make(map[string]sight, len(p.Members))
+	p.Members = slices.Clone(p.Members)
+	for i := range p.Members {
+		other := &p.Members[i]
+		if other.Name == m.name {
+			continue
+		}
+		s, known := m.seen[other.Name]
+		if !known || s.session != other.Session || !s.until.Equal(other.Until) {
+			s = sight{other.Session, other.Until, now + m.lasts(other.Until.Sub(p.Now))}
+		}
+		seen[other.Name], other.Live = s, other.Live && now < s.ends
+	}
+	for name, s := range m.seen { // who is not listed has left, unless the clock has gone too far for it
+		if _, listed := seen[name]; !listed && now < s.ends && p.Now.After(s.until.Add(store.MemberKept)) {
+			seen[name] = s
+		}
+	}
+	for _, h := range p.Partitions { // the same of somebody who was never seen
+		if _, listed := seen[h.Owner]; first && !listed && h.Owner != "" && h.Owner != m.name {
+			seen[h.Owner] = sight{ends: now + m.lasts(0)}
+		}
+	}
+	m.seen = seen
+	return p
+}
+
+// lasts is how long to wait for another member that has renewed its lease for so long.
+func (m *Member) lasts(renewed time.Duration) time.Duration {
+	ttl := max(m.ttl, renewed)
+	return ttl + ttl/slower
+}
+
 // expiry is how long until a member's lease ends that is late with renewing: then it is
 // worth looking. Members renew a few times a ttl, so most of the time nobody is late.
-func (m *Member) expiry() time.Duration {
+func (m *Member) expiry(now time.Duration) time.Duration {
 	soonest := m.ttl
-	for _, other := range m.picture.Members {
-		if left := other.Until.Sub(m.picture.Now); other.Live && other.Name != m.name && left > 0 {
+	for _, s := range m.seen {
+		if left := s.ends - now; left > 0 {
 			soonest = min(soonest, left+expiryMargin)
 		}
 	}
@@ -229,7 +277,9 @@ func (m *Member) expiry() time.Duration {
 }
 
 // move decides what to do about one partition, nil for nothing.
-func (m *Member) move(p domain.PartitionID, h store.Holding, mine bool, held map[domain.PartitionID]uint64) any {
+func (m *Member) move(
+	p domain.PartitionID, h store.Holding, mine bool, held map[domain.PartitionID]uint64, now time.Duration,
+) any {
 	epoch, here := held[p]
 	switch {
 	case m.busy[p]:
@@ -241,7 +291,7 @@ func (m *Member) move(p domain.PartitionID, h store.Holding, mine bool, held map
 		return Release{p}
 	case here:
 		return nil
-	case mine && !m.draining && (h.Owner == "" || h.Owner == m.name || !m.alive(h.Owner)):
+	case mine && !m.draining && (h.Owner == "" || h.Owner == m.name || now >= m.seen[h.Owner].ends):
 		m.busy[p] = true
 		return Take{p, h.Epoch}
 	case h.Owner == m.name:
@@ -249,11 +299,6 @@ func (m *Member) move(p domain.PartitionID, h store.Holding, mine bool, held map
 		return Disown{p, h.Epoch}
 	}
 	return nil
-}
-
-func (m *Member) alive(name string) bool {
-	other, known := m.picture.Member(name)
-	return known && other.Live
 }
 
 func (m *Member) done(in Done, now time.Duration) (effects []any) {

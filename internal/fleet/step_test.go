@@ -49,26 +49,99 @@ func (h *hand) want(t *testing.T, in any, now time.Duration, want string) {
 	}
 }
 
+// renewed is a picture of the time when it was asked for, in which everybody who lives has just
+// renewed, and whoever died did long ago.
 func renewed(text string, sent time.Duration) Renewed {
 	p := picture(text)
+	p.Now = noon.Add(sent)
 	for i := range p.Members {
 		p.Members[i].Until = p.Now.Add(2 * second)
+		if !p.Members[i].Live {
+			p.Members[i].Until = noon.Add(-second)
+		}
 	}
 	return Renewed{p, sent}
 }
+
+// noon is what the store's clock shows when the local clock shows nothing.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// watched is when a lease that was seen at that time is over, unless it is renewed.
+func watched(seen time.Duration) time.Duration { return seen + 2*second + 2*second/slower }
 
 func TestAMemberTakesWhatIsFreeAndWhatTheDeadHad(t *testing.T) {
 	h := newHand(3)
 	h.want(t, Tick{}, 0, "Renew{Draining:false}")
 	h.want(t, Tick{}, second, "") // one renewal at a time
-	h.want(t, renewed("me gone!:p01,p02", second), second, "Resume{} Take{Partition:p00 Epoch:0} "+
-		"Take{Partition:p01 Epoch:1} Take{Partition:p02 Epoch:1}")
-	h.held["p00"], h.held["p01"] = 1, 2
-	h.want(t, Done{"p00", true, nil}, second, "")
-	h.want(t, Done{"p01", true, nil}, second, "")
+	h.want(t, renewed("me gone!:p01,p02", second), second, "Resume{} Take{Partition:p00 Epoch:0}")
+	h.held["p00"] = 1
+	h.want(t, Done{"p00", true, nil}, second, "Renew{Draining:false}")
+	over := watched(second)
+	for _, at := range []time.Duration{second, 2 * second, over - 1} {
+		h.want(t, renewed("me:p00 gone!:p01,p02", at), at, "")
+		h.step(Tick{}, at+second/2)
+	}
+	h.want(t, renewed("me:p00 gone!:p01,p02", over), over, "Take{Partition:p01 Epoch:1} Take{Partition:p02 Epoch:1}")
+	h.held["p01"] = 2
+	h.want(t, Done{"p01", true, nil}, over, "")
 	// One was too late: somebody else took it. It looks again at once.
-	h.want(t, Done{"p02", true, store.ErrFenced}, second, "Renew{Draining:false}")
-	h.want(t, renewed("me:p00,p01 you:p02", second), second, "")
+	h.want(t, Done{"p02", true, store.ErrFenced}, over, "Renew{Draining:false}")
+	h.want(t, renewed("me:p00,p01 you:p02", over), over, "")
+}
+
+// The store's clock may be set at any moment, forward and back.
+//
+// Promises: [FLEET-19].
+func TestTheStoresClockEndsNoLeaseAndKeepsNobodyAlive(t *testing.T) {
+	for name, set := range map[string]time.Duration{
+		"forward": time.Minute, "by days": 50 * time.Hour, "back": -time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHand(2)
+			h.resume(renewed("me:p00 you:p01", 0), 0)
+			h.held["p00"] = 1
+			at := second
+			seen := func(you string, until time.Time) Renewed {
+				p := renewed("me:p00 "+you, at)
+				p.Picture.Now = p.Picture.Now.Add(set)
+				other := &p.Picture.Members[1]
+				other.Until, other.Live = until, until.After(p.Picture.Now)
+				if !other.Live && until.Add(store.MemberKept).Before(p.Picture.Now) {
+					p.Picture.Members = p.Picture.Members[:1]
+				}
+				return p
+			}
+			last := noon.Add(2 * second) // as it was renewed before the clock was set
+			h.step(Tick{}, at)
+			h.want(t, seen("you:p01", last), at, "")
+			at = watched(0) - 1
+			h.step(Tick{}, at)
+			h.want(t, seen("you:p01", last), at, "")
+			at = watched(0)
+			h.step(Tick{}, at)
+			h.want(t, seen("you:p01", last), at, "Take{Partition:p01 Epoch:1}")
+		})
+	}
+}
+
+// Nobody but the store can tell of a member that was never seen.
+func TestANewMemberWaitsForWhomItNeverSaw(t *testing.T) {
+	for name, first := range map[string]Renewed{
+		"over": renewed("me gone!:p00", 0), "forgotten": {renewed("me", 0).Picture, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHand(1)
+			h.step(Tick{}, 0)
+			first.Picture.Partitions = picture("gone:p00").Partitions
+			h.want(t, first, 0, "Resume{}")
+			h.step(Tick{}, second)
+			first.Sent = second
+			h.want(t, first, second, "")
+			h.step(Tick{}, watched(0))
+			first.Sent = watched(0)
+			h.want(t, first, watched(0), "Take{Partition:p00 Epoch:1}")
+		})
+	}
 }
 
 func TestAMemberWaitsForALiveOwnerToGiveBack(t *testing.T) {
@@ -215,9 +288,12 @@ func TestALateMemberIsLookedAtWhenItsLeaseEnds(t *testing.T) {
 	h := newHand(1)
 	h.step(Tick{}, 0)
 	p := renewed("me you:p00", 0)
-	p.Picture.Members[1].Until = p.Picture.Now.Add(100 * time.Millisecond) // late: it renews every 500 ms
 	h.step(p, 50*time.Millisecond)
-	if at := h.m.WakeAt(); at != 50*time.Millisecond+100*time.Millisecond+expiryMargin {
+	over := watched(50 * time.Millisecond)
+	p.Sent = over - 100*time.Millisecond // and it has not renewed
+	h.step(Tick{}, p.Sent)
+	h.step(p, p.Sent)
+	if at := h.m.WakeAt(); at != over+expiryMargin {
 		t.Errorf("looks at %v", at)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/reactor"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
 )
@@ -236,7 +237,7 @@ func (b *book) heard(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.E
 	}
 	for _, ack := range resp.GetAcks() {
 		id := ack.GetAttempt()
-		if ack.GetChunks() > 0 && ack.GetRefused() == "" {
+		if ack.GetChunks() > 0 && ack.GetRefused() == "" && !b.sealedEarly(domain.AttemptID(id)) {
 			b.promises.chunks[id] = max(b.promises.chunks[id], ack.GetChunks())
 		}
 		if !ack.GetResult() {
@@ -248,6 +249,18 @@ func (b *book) heard(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.E
 			}
 		}
 	}
+}
+
+// sealedEarly says that a log is closed, of which the sealer may have thought, when somebody set
+// the store's clock, that its patience was over. It names what it lacks, and what comes now may be
+// forgotten.
+func (b *book) sealedEarly(id domain.AttemptID) bool {
+	h := b.streams[id.Run().Stream()]
+	if b.world.setForward < reactor.Patience/2 || h == nil {
+		return false
+	}
+	_, a, ok := h.run().AttemptByID(id)
+	return ok && a.Log != nil && a.Log.Gaps > 0
 }
 
 // resultAcknowledged: an acknowledgement comes after the commit, so what was acknowledged is

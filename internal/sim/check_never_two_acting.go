@@ -87,7 +87,9 @@ func neverTwoActing(w *world) checker {
 // once the lease has lapsed: what comes after the attempt is planned by that. The clock by which
 // it was written is the store's, read some time ago.
 func (w *world) mayNotOutlive(a *attempt, abandonBy time.Time) {
-	if until := start.Add(time.Duration(a.abandonAt)); a.alive && until.After(abandonBy.Add(w.behind+time.Millisecond)) {
+	until := w.storeWall().Add(a.machine.when(a.abandonAt) - w.sched.now)
+	apart := w.behind + time.Millisecond + time.Duration(4*w.swarm.drift*float64(w.swarm.abandon))
+	if w.storeSet == 0 && a.alive && until.After(abandonBy.Add(apart)) {
 		w.violation(checkNeverTwo, "%s may act on %s until %s, and history says that it abandons by %s",
 			a.id, a.machine.name, until, abandonBy)
 	}

@@ -22,12 +22,13 @@ func oneLiveLease(w *world) checker {
 	held := map[domain.RunnerID]map[domain.AttemptID]bool{}
 	slots := map[domain.SlotToken]domain.AttemptID{}
 	var moved time.Duration // when the pool got its last owner
+	var movedAt time.Time   // by the store's clock
 	late := map[domain.AttemptID]bool{}
 	return checker{
 		sentence: checkOneLease,
 		acquired: func(own store.Ownership) {
 			if own.Partition == poolName.Partition() {
-				moved = w.sched.now
+				moved, movedAt = w.sched.now, w.storeWall()
 			}
 		},
 		acts: func(a *attempt, begins bool) { // what a runner really executes
@@ -56,7 +57,8 @@ func oneLiveLease(w *world) checker {
 				// And what a leader asked for before it lost the pool may come to the store after the
 				// next one has begun, who can't know: then the runner refuses one of two leases (see
 				// acts), and nobody but it can.
-				late[id] = event.Until.Add(-w.swarm.lease).Before(start.Add(moved + clocksApart))
+				late[id] = event.Until.Add(-w.swarm.lease).Before(movedAt.Add(clocksApart)) ||
+					w.storeSet > 0 && w.sched.now < moved+commandPatience
 				if other, ok := slots[event.Slot]; ok && live[other.Job()] == other && !late[id] && !late[other] {
 					w.violation(checkOneLease, "the slot %s was lent to %s and to %s", event.Slot, other, id)
 				}
@@ -72,6 +74,11 @@ func oneLiveLease(w *world) checker {
 						w.violation(checkOneLease, "%s has %d leases with a capacity of %d", m.name, len(held[event.Runner]),
 							m.capacity)
 					}
+				}
+			case *run.AttemptHeld: // nobody acts on it any more, and whoever had it has room again
+				maps.DeleteFunc(slots, func(_ domain.SlotToken, of domain.AttemptID) bool { return of == id })
+				for _, of := range held {
+					delete(of, id)
 				}
 			case *run.AttemptConcluded:
 				delete(live, job)

@@ -91,7 +91,7 @@ func (a *attempt) spool(frame any) {
 // a machine that was stopped kills before it goes on.
 func (a *attempt) later(d time.Duration, f func()) {
 	m := a.machine
-	m.world.sched.after(d, m.jobs, func() {
+	m.world.sched.after(m.jobs.takes(d), m.jobs, func() {
 		if !a.alive {
 			return
 		}
@@ -122,7 +122,7 @@ func (a *attempt) start() {
 // watch kills when the lease has run out.
 func (a *attempt) watch() {
 	at := a.killAt()
-	a.machine.world.sched.at(time.Duration(at), a.machine.jobs, func() {
+	a.machine.world.sched.at(a.machine.when(at)+1, a.machine.jobs, func() {
 		if a.alive && a.killAt() == at {
 			a.abandon()
 		}

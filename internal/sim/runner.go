@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ type machine struct {
 	capacity int
 	labels   []string
 	skew     time.Duration
+	rate     float64
 
 	// On disk:
 	id       identity
@@ -47,13 +49,23 @@ type identity struct {
 	timing          *runnerv1.Timing
 }
 
-func (m *machine) now() supervisor.Instant { return supervisor.Instant(m.world.sched.now) + 1 }
+func (m *machine) now() supervisor.Instant {
+	return supervisor.Instant(paced(m.world.sched.now, m.rate)) + 1
+}
+
+// when is the world's time at an instant of the machine.
+func (m *machine) when(at supervisor.Instant) time.Duration {
+	if m.rate == 1 {
+		return time.Duration(at - 1)
+	}
+	return time.Duration(math.Ceil(float64(at-1) / m.rate))
+}
 
 func (m *machine) wall() time.Time { return m.world.wall().Add(m.skew) }
 
 // turnOn boots the machine and starts its runner.
 func (m *machine) turnOn() {
-	m.jobs = m.world.sched.process(m.name + "-jobs")
+	m.jobs = m.world.sched.process(m.name + "-jobs").on(m.rate)
 	for _, id := range slices.Sorted(maps.Keys(m.attempts)) {
 		m.attempts[id].alive = false
 	}
@@ -63,7 +75,7 @@ func (m *machine) turnOn() {
 func (m *machine) startAgent() {
 	m.boot++
 	m.steps = nil
-	m.agent = m.world.sched.process(fmt.Sprintf("%s.%d", m.name, m.boot))
+	m.agent = m.world.sched.process(fmt.Sprintf("%s.%d", m.name, m.boot)).on(m.rate)
 	m.world.line(m.name, "+agent", "boot %d", m.boot)
 	m.world.sched.after(0, m.agent, m.enrol)
 }
@@ -126,7 +138,7 @@ func (m *machine) settle() {
 		if len(effects) == 0 && !told {
 			m.plans++
 			plan := m.plans
-			m.world.sched.at(time.Duration(next-1), m.agent, func() {
+			m.world.sched.at(m.when(next), m.agent, func() {
 				if m.plans == plan {
 					m.settle()
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -127,6 +128,7 @@ type process struct {
 	sched    *sched
 	name     string
 	born     time.Duration
+	rate     float64 // of its machine's clock: how much of it passes in a second of the world's
 	dead     bool
 	frozen   bool
 	tasks    []*task
@@ -134,7 +136,31 @@ type process struct {
 	thawing  []*task
 }
 
-func (s *sched) process(name string) *process { return &process{sched: s, name: name, born: s.now} }
+func (s *sched) process(name string) *process {
+	return &process{sched: s, name: name, born: s.now, rate: 1}
+}
+
+// paced is how much passes of a clock that runs at that rate.
+func paced(d time.Duration, rate float64) time.Duration {
+	if rate == 1 {
+		return d
+	}
+	return time.Duration(float64(d) * rate)
+}
+
+// on puts a process that begins on a machine whose clock runs at that rate.
+func (p *process) on(rate float64) *process {
+	p.rate = rate
+	return p
+}
+
+// takes is how long it takes by the world's time until so much of the machine's has passed.
+func (p *process) takes(d time.Duration) time.Duration {
+	if p.rate == 1 {
+		return d
+	}
+	return time.Duration(math.Ceil(float64(d) / p.rate))
+}
 
 // killed unwinds a task of a process that died.
 type killed struct{}
@@ -245,7 +271,7 @@ func (p *process) Wait(ctx context.Context, w host.For) host.Woken {
 	t.waiting, t.ctx, t.w = true, ctx, w
 	if w.Limit != host.Forever {
 		serial := t.serial
-		s.after(w.Limit, p, func() {
+		s.after(p.takes(w.Limit), p, func() {
 			if t.waiting && t.serial == serial {
 				s.wake(t, host.Late)
 			}
@@ -303,12 +329,12 @@ func look(ctx context.Context, w host.For) host.Woken {
 // After implements host.Host.
 func (p *process) After(d time.Duration, f func()) {
 	if !p.dead {
-		p.sched.after(d, p, f)
+		p.sched.after(p.takes(d), p, f)
 	}
 }
 
 // Elapsed implements host.Host.
-func (p *process) Elapsed() time.Duration { return p.sched.now - p.born }
+func (p *process) Elapsed() time.Duration { return paced(p.sched.now-p.born, p.rate) }
 
 var _ host.Host = (*process)(nil)
 

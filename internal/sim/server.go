@@ -31,6 +31,7 @@ type server struct {
 	world  *world
 	name   string
 	skew   time.Duration // of its wall clock, jumps included
+	rate   float64       // of its monotonic clock
 	starts int
 	open   []*call // requests that somebody waits for
 
@@ -63,7 +64,7 @@ func (s *server) wall() time.Time { return s.world.wall().Add(s.skew) }
 func (s *server) start() {
 	s.starts++
 	s.ready = false
-	s.process = s.world.sched.process(s.label())
+	s.process = s.world.sched.process(s.label()).on(s.rate)
 	s.world.line(s.label(), "+process", "")
 	p := s.process
 	p.Go(func() {

@@ -21,7 +21,7 @@ const poolName = domain.PoolID("default")
 func (w *world) setUp() {
 	w.settingUp = true
 	for i := range w.swarm.servers {
-		s := &server{world: w, name: fmt.Sprintf("s%d", i+1), skew: w.drawSkew()}
+		s := &server{world: w, name: fmt.Sprintf("s%d", i+1), skew: w.drawSkew(), rate: w.drawRate()}
 		w.servers = append(w.servers, s)
 		s.start()
 	}
@@ -29,8 +29,9 @@ func (w *world) setUp() {
 	for i := range w.swarm.runners {
 		w.machines = append(w.machines, &machine{world: w, name: fmt.Sprintf("r%d", i+1),
 			capacity: 1 + w.stream("setup").IntN(3),
-			labels:   []string{"linux"}, skew: w.drawSkew(), attempts: map[string]*attempt{}, at: i, stays: i == 0,
-			id: identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
+			labels:   []string{"linux"}, skew: w.drawSkew(), rate: w.drawRate(), at: i, stays: i == 0,
+			attempts: map[string]*attempt{},
+			id:       identity{token: fmt.Sprintf("token-%d", i), resume: fmt.Sprintf("resume-%d-%d", w.seed, i)}})
 	}
 	for i, tenant := range []domain.TenantID{w.tenants[0], w.tenants[0], w.tenants[0], w.tenants[1]} {
 		r := &remote{tenant: tenant, name: fmt.Sprintf("repo%d", min(i, 2)), url: fmt.Sprintf("https://source/repo%d.git", i),
@@ -50,6 +51,11 @@ func (w *world) setUp() {
 	for _, m := range w.machines {
 		m.turnOn()
 	}
+}
+
+// drawRate is how fast a machine's clock runs, in a world in which they differ.
+func (w *world) drawRate() float64 {
+	return 1 + w.swarm.drift*(2*w.stream("rate").Float64()-1)
 }
 
 func (w *world) drawSkew() time.Duration {

@@ -49,13 +49,15 @@ const (
 	sourceAway     fault = "source-away"       // the source system does not answer
 	hookLost       fault = "hook-lost"         // nobody tells of a push
 	liarSpeaks     fault = "liar-speaks"       // a runner says what is not so
+	storeClockSet  fault = "store-clock-set"   // the clock by which all servers go
 	leaderStrands  fault = "leader-strands"    // the pool's leader and its runners hear only each other
 )
 
 // laterFaults draw from streams of their own, so that the worlds of older seeds keep their
 // draws.
 func laterFaults() map[fault]odds {
-	return map[fault]odds{supervisorHang: {0.01, 0.25}, leaderStrands: {0.5, 4}}
+	return map[fault]odds{supervisorHang: {0.01, 0.25}, leaderStrands: {0.5, 4},
+		storeClockSet: {0.5, 10}}
 }
 
 // odds are the range from which a fault's probability is drawn, for each occasion to have
@@ -98,6 +100,7 @@ type swarm struct {
 	look                                        time.Duration // at the positions of followed partitions
 	latency                                     time.Duration // usual way of a message
 	skew                                        time.Duration // of wall clocks, at most
+	drift                                       float64       // of monotonic clocks, at most
 	inline                                      float64       // how often an operation takes no time
 	failing                                     float64       // how often a job fails by itself
 	effectful                                   float64       // share of jobs that change the outside
@@ -168,6 +171,7 @@ func draw(seed uint64, trim Trim) swarm {
 		s.liars = 1
 	}
 	s.paranoid = stream(seed, "paranoid").IntN(2) == 0
+	s.drift = pick(stream(seed, "drift"), 0, 0, 1e-4, 1e-2)
 	trim.shrink(&s)
 	return s
 }

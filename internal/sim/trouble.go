@@ -30,6 +30,7 @@ func (w *world) trouble() {
 		w.lie()
 		w.invent()
 	})
+	w.nowAndThen(storeClockSet, func() { w.setStoreClock() })
 	w.nowAndThen(leaderStrands, func() { w.strand() })
 }
 
@@ -95,6 +96,24 @@ func (w *world) jump() {
 	m := pick(r, w.machines...)
 	m.skew += d
 	w.line(m.name, "!"+string(clockJumps), "by %s", d)
+}
+
+// setStoreClock sets the clock of the store: by about a lease, by a little or by minutes.
+func (w *world) setStoreClock() {
+	r := w.stream("trouble/store-clock")
+	d := time.Duration(spread(r, 0.01, 600) * float64(time.Second))
+	if r.IntN(2) == 0 {
+		d = between(r, w.swarm.member/2, 4*w.swarm.member)
+	}
+	if r.IntN(2) == 0 {
+		d = -d
+		w.setBack -= d
+	} else {
+		w.setForward += d
+	}
+	w.storeSkew += d
+	w.storeSet = w.sched.now
+	w.line("db", "!"+string(storeClockSet), "by %s", d)
 }
 
 func (w *world) isolate(a, b string, most time.Duration) { w.part(a, b, w.span(most)) }

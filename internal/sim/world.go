@@ -57,6 +57,10 @@ type world struct {
 	objects          *blobs.Store
 	key              ed25519.PrivateKey
 	prover           *credential.Prover
+	storeSkew        time.Duration // of the store's clock: what it was set by
+	storeSet         time.Duration // when that was last
+	setBack          time.Duration // in all
+	setForward       time.Duration
 	storeFullUntil   time.Duration
 	objectsFullUntil time.Duration
 	cuts             map[[2]string]time.Duration // until when two don't hear each other
@@ -81,6 +85,9 @@ type world struct {
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func (w *world) wall() time.Time { return start.Add(w.sched.now) }
+
+// storeWall is the clock of the store, which somebody may have set.
+func (w *world) storeWall() time.Time { return w.wall().Add(w.storeSkew) }
 
 func (w *world) stream(purpose string) *rand.Rand {
 	r := w.streams[purpose]
@@ -167,7 +174,7 @@ func newWorld(seed uint64, o Options) *world {
 		w.partitions = append(w.partitions, domain.PartitionID(fmt.Sprintf("p%d", i)))
 	}
 	w.pools = []domain.PartitionID{poolName.Partition()}
-	w.store.SetClock(w.wall)
+	w.store.SetClock(w.storeWall)
 	return w
 }
 
@@ -194,7 +201,7 @@ func (w *world) live() {
 
 // rest waits until everything has come to its end.
 func (w *world) rest() {
-	limit, at := w.sched.now+restWithin, w.sched.now
+	limit, at := w.sched.now+restWithin+3*w.setBack, w.sched.now
 	rested := false
 	w.until(func() bool {
 		if w.sched.now >= at {
