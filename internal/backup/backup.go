@@ -253,7 +253,8 @@ const (
 // log copies a partition's log position by position, so that a damaged page costs the rows
 // on it and no more.
 func (m *making) log(ctx context.Context, image store.Image, p Partition, each func([]any) error) error {
-	for at := int64(0); at < int64(p.Position); {
+	at, end := int64(0), int64(p.Position)
+	for more := true; more && at < end; {
 		rows, err := image.Scan(ctx, store.TableLog, store.Page{From: []any{string(p.Partition), at}, Limit: pageRows})
 		if errors.Is(err, store.ErrBroken) {
 			at++
@@ -276,7 +277,8 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 		for _, row := range rows {
 			partition, one := store.LogOf(row)
 			if partition != p.Partition || one.Position > p.Position {
-				return nil
+				more = false
+				break
 			}
 			if int64(one.Position) != at+1 {
 				m.hole(p, at+1, int64(one.Position)-1, verify.PositionGap, "the log has no rows here")
@@ -286,9 +288,10 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 			}
 			at = int64(one.Position)
 		}
-		if len(rows) < pageRows {
-			return nil
-		}
+		more = more && len(rows) == pageRows
+	}
+	if at < end {
+		m.hole(p, at+1, end, verify.PositionGap, "the log ends before its partition's position")
 	}
 	return nil
 }

@@ -543,6 +543,11 @@ func TestAMirrorThatCanNotBeBundledIsDamage(t *testing.T) {
 
 // Damage of the source costs what is damaged: it is listed, and everything else comes back.
 func TestDamageIsListedAndTheRestIsSaved(t *testing.T) {
+	t.Run("in the middle", func(t *testing.T) { damageIsListed(t, func(store.Position) int64 { return 5 }) })
+	t.Run("at the end", func(t *testing.T) { damageIsListed(t, func(last store.Position) int64 { return int64(last) }) })
+}
+
+func damageIsListed(t *testing.T, damaged func(last store.Position) int64) {
 	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {
 		k := newKeep(t, w)
 		for range 3 {
@@ -552,8 +557,15 @@ func TestDamageIsListedAndTheRestIsSaved(t *testing.T) {
 		if err := k.Blobs.Delete(t.Context(), blob.ObjectKey(yard.Tenant, gone)); err != nil {
 			t.Fatal(err)
 		}
+		_, m := k.backup(nil)
+		var last store.Position
+		for _, p := range m.Partitions {
+			if p.Partition == yard.Home {
+				last = p.Position
+			}
+		}
 		if err := k.Store.Rewrite(t.Context(), func(r store.Rewriter) error {
-			return r.Delete(t.Context(), store.TableLog, [][]any{{string(yard.Home), int64(5)}})
+			return r.Delete(t.Context(), store.TableLog, [][]any{{string(yard.Home), damaged(last)}})
 		}); err != nil {
 			t.Fatal(err)
 		}
