@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +42,8 @@ The program fairlead-runner must lie beside this one.`,
 		if err := atLeast(2, "servers", of.Servers); err != nil {
 			return nil, err
 		}
-		if of.MemberTTL < 0 || of.MemberTTL > time.Hour {
-			return nil, usagef("--member-ttl is %s; it must be at most an hour", of.MemberTTL)
+		if of.MemberTTL < 0 || of.MemberTTL > memberTTLMax {
+			return nil, usagef("--member-ttl is %s; it must be at most %s", of.MemberTTL, memberTTLMax)
 		}
 		if o.Store == "" {
 			return nil, usagef("--store is missing: the servers of a fleet share a PostgreSQL database")

@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// memberTTLMax is what a server takes as the lease of a member at most.
+const memberTTLMax = 30 * time.Second
+
 // listenDefault is where a server listens when nothing says otherwise.
 const listenDefault = "127.0.0.1:8374"
 
@@ -170,6 +173,8 @@ func (o *ServeOptions) check() error {
 	switch {
 	case err != nil:
 		return err
+	case o.MemberTTL > memberTTLMax:
+		return usagef("--member-ttl is %s; it must be at most %s", o.MemberTTL, memberTTLMax)
 	case o.Partitions < 0:
 		return usagef("--partitions is negative")
 	case o.Shared != "" && o.Store == "":

@@ -196,6 +196,7 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	job := l.attempt.Job()
 	b.dropHead(job)
 	if l.parked {
+		b.giveBack(l.slot, l.runner, job) // which a grant in doubt may have asked for
 		return true
 	}
 	if _, asked := b.lent[l.slot]; !asked {
@@ -415,6 +416,16 @@ func (b *board) ofRunner(id domain.RunnerID) []*lease {
 	}
 	slices.SortFunc(out, func(x, y *lease) int { return cmp.Compare(x.attempt, y.attempt) })
 	return out
+}
+
+// busy is how many slots of a runner have work.
+func (b *board) busy(id domain.RunnerID) (n int) {
+	for _, l := range b.grip[id] {
+		if !l.parked {
+			n++
+		}
+	}
+	return n
 }
 
 // loaded notes that memory was shown every live stream of a partition. Leases that it was not

@@ -159,17 +159,17 @@ func (d *Dispatcher) loop(ctx context.Context) {
 		// A loop that was not run for long means that this process was stopped, not
 		// that every runner fell silent: they get a fresh period.
 		stall := now-last > every+d.cfg.Timing.Lease/2
-		_, jumps := d.cfg.Clock.Now()
-		d.keep(ctx, stall || jumps != seen)
-		last, due, seen = now, now+every, jumps
+		seen = d.keep(ctx, stall, seen)
+		last, due = now, now+every
 	}
 }
 
-// keep submits a lapse for every lease whose holder was not heard in time.
-func (d *Dispatcher) keep(ctx context.Context, grace bool) {
+// keep submits a lapse for every lease whose holder was not heard in time. seen are the jumps of
+// the clock that were known so far, and it returns those that are known now.
+func (d *Dispatcher) keep(ctx context.Context, stall bool, seen uint64) (jumps uint64) {
 	d.mu.Lock()
-	now := d.now()
-	if grace {
+	now, jumps := d.cfg.Clock.Now()
+	if stall || jumps != seen {
 		d.board.grace(now)
 	}
 	var lapsed []lease
@@ -197,6 +197,7 @@ func (d *Dispatcher) keep(ctx context.Context, grace bool) {
 			d.lapseAnswered(l.attempt, err)
 		}
 	}
+	return jumps
 }
 
 // lapseAnswered lets the keeper try again when a lapse could not be recorded. A rejection

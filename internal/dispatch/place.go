@@ -190,7 +190,7 @@ func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
 			if a := d.board.agents[rid]; a.pool == id {
 				r := d.runnerStatus(a, now)
 				st.Slots += r.Capacity
-				st.Busy += len(r.Attempts)
+				st.Busy += d.board.busy(rid)
 				st.Runners = append(st.Runners, r)
 			}
 		}

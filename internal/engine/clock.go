@@ -18,6 +18,7 @@ type Clock struct {
 	last time.Time     // the latest time given out
 	at   time.Duration // monotonic reading when last was given out
 	jump uint64        // jumps noticed so far
+	leap time.Duration // monotonic reading at the last of them
 	// steered: the wall clock is another one, which showed base when mono showed baseAt.
 	steered bool
 	base    time.Time
@@ -58,6 +59,13 @@ func (c *Clock) Steer(now time.Time, took time.Duration) {
 	c.steered, c.base, c.baseAt = true, now, mono
 }
 
+// Jumped reports whether a jump was noticed within so long.
+func (c *Clock) Jumped(within time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.jump > 0 && c.mono()-c.leap < within
+}
+
 // Now gives the engine's time in UTC with microseconds, and how many jumps of the wall
 // clock were noticed so far. The clock has many readers and only one of them meets a jump
 // first: whoever must act on one compares the number with the one that it saw before.
@@ -78,6 +86,7 @@ func (c *Clock) Now() (now time.Time, jumps uint64) {
 	switch drift := wall.Sub(expected); {
 	case drift > JumpLimit:
 		c.jump++
+		c.leap = mono
 	case drift < -JumpLimit && !c.steered:
 		now = expected
 	}

@@ -43,7 +43,10 @@ type driver struct {
 }
 
 func newDriver(e *Engine, o *owner) *driver {
-	_, jumps := e.cfg.Clock.Now()
+	now, jumps := e.cfg.Clock.Now()
+	if e.cfg.Clock.Jumped(e.cfg.Hold) { // the grace of the owner before ended with it
+		o.hold = now.Add(e.cfg.Hold)
+	}
 	d := &driver{engine: e, owner: o, inbox: make(chan any, inboxSize), knock: make(chan struct{}, 1),
 		left: make(chan struct{}), ended: make(chan struct{}), reads: host.NewSeats(e.cfg.Host, lookupMax),
 		jumps: jumps, cancel: func() {}, working: newCrew(e.cfg.Host)}

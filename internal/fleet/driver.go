@@ -22,6 +22,10 @@ const TTL = 2 * time.Second
 // partitions.
 const TTLMin = 200 * time.Millisecond
 
+// TTLMax bounds it, too, and with it how long others wait for a member that renewed just before
+// somebody set the database's clock back.
+const TTLMax = 30 * time.Second
+
 // Engine is what a driver needs of the engine.
 type Engine interface {
 	// Own takes a partition if the epoch is still the one given.
@@ -44,7 +48,7 @@ type Config struct {
 	Engine Engine
 	// Member is this server: Name, Session, Address, Version and Format are wanted.
 	Member store.Member
-	// TTL of the lease; 0 is TTL, and less than TTLMin is refused.
+	// TTL of the lease; 0 is TTL, and less than TTLMin or more than TTLMax is refused.
 	TTL time.Duration
 	// Partitions are all that the fleet has, of runs and of pools.
 	Partitions []domain.PartitionID
@@ -81,6 +85,9 @@ func New(cfg Config) (*Driver, error) {
 	}
 	if cfg.TTL < TTLMin {
 		return nil, fmt.Errorf("make member %s: a lease of %v is too short: at least %v", cfg.Member.Name, cfg.TTL, TTLMin)
+	}
+	if cfg.TTL > TTLMax {
+		return nil, fmt.Errorf("make member %s: a lease of %v is too long: at most %v", cfg.Member.Name, cfg.TTL, TTLMax)
 	}
 	if err := cfg.Member.Check(); err != nil {
 		return nil, fmt.Errorf("make member: %w", err)

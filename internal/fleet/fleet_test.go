@@ -545,6 +545,7 @@ func TestTwoServersOfOneNameDoNotWorkTogether(t *testing.T) {
 func TestALeaseHasALeastLength(t *testing.T) {
 	for _, c := range []Config{
 		{TTL: TTLMin - 1, Member: store.Member{Name: "a", Session: "s", Format: 1}},
+		{TTL: TTLMax + 1, Member: store.Member{Name: "a", Session: "s", Format: 1}},
 		{Member: store.Member{Name: "a", Format: 1}},
 	} {
 		if _, err := New(c); err == nil {

@@ -86,6 +86,7 @@ type Member struct {
 type sight struct {
 	session string
 	until   time.Time     // by the store's clock: another one with every renewal
+	lasts   time.Duration // the longest that it was renewed for
 	ends    time.Duration // by the local clock
 }
 
@@ -181,9 +182,9 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 		m.yielded = true
 		effects = append(effects, Yield{})
 	}
-	m.renewing, m.picture = false, m.look(in.Picture, now)
+	m.renewing, m.picture = false, m.look(in, now)
 	m.lease = in.Sent + m.ttl
-	m.next = max(now, min(in.Sent+m.ttl/renewEvery, now+m.expiry(now)))
+	m.next = max(now, min(in.Sent+m.ttl/renewEvery, now+m.expiry(in.Sent, now)))
 	if m.again {
 		m.next = now
 	}
@@ -200,7 +201,7 @@ func (m *Member) renewed(in Renewed, held map[domain.PartitionID]uint64, now tim
 	want := Assign(m.picture, m.partitions)
 	for _, p := range m.partitions {
 		h, _ := m.picture.Holding(p)
-		if eff := m.move(p, h, want[p] == m.name, held, now); eff != nil {
+		if eff := m.move(p, h, want[p] == m.name, held, in.Sent); eff != nil {
 			effects = append(effects, eff)
 		}
 	}
@@ -229,9 +230,12 @@ func (m *Member) giveBack(held map[domain.PartitionID]uint64) (effects []any) {
 // look takes a picture in and notes until when others may answer for what they own: nobody takes
 // it from them before. A lease is over when it was not renewed for as long as it lasts, by the
 // clock of whoever waits for that. The store's clock proves nothing: set forward it ends leases
-// by which their holders still answer, set back it keeps the dead alive.
-func (m *Member) look(p store.Picture, now time.Duration) store.Picture {
-	first, seen := m.seen == nil, make(map[string]sight, len(p.Members))
+// by which their holders still answer, set back it keeps the dead alive. A picture may be under way
+// for long, so a lease counts from when it was shown, and is over when a picture that was asked for
+// after its end does not show another one.
+func (m *Member) look(in Renewed, now time.Duration) store.Picture {
+	p, first := in.Picture, m.seen == nil
+	seen := make(map[string]sight, len(p.Members))
 	p.Members = slices.Clone(p.Members)
 	for i := range p.Members {
 		other := &p.Members[i]
@@ -240,45 +244,44 @@ func (m *Member) look(p store.Picture, now time.Duration) store.Picture {
 		}
 		s, known := m.seen[other.Name]
 		if !known || s.session != other.Session || !s.until.Equal(other.Until) {
-			s = sight{other.Session, other.Until, now + m.lasts(other.Until.Sub(p.Now))}
+			if !known || s.session != other.Session {
+				s.lasts = m.ttl
+			}
+			lasts := min(max(s.lasts, other.Until.Sub(p.Now)), TTLMax)
+			s = sight{other.Session, other.Until, lasts, now + lasts + lasts/slower}
 		}
-		seen[other.Name], other.Live = s, other.Live && now < s.ends
+		seen[other.Name], other.Live = s, other.Live && in.Sent < s.ends
 	}
 	for name, s := range m.seen { // who is not listed has left, unless the clock has gone too far for it
-		if _, listed := seen[name]; !listed && now < s.ends && p.Now.After(s.until.Add(store.MemberKept)) {
+		if _, listed := seen[name]; !listed && in.Sent < s.ends && p.Now.After(s.until.Add(store.MemberKept)) {
 			seen[name] = s
 		}
 	}
 	for _, h := range p.Partitions { // the same of somebody who was never seen
 		if _, listed := seen[h.Owner]; first && !listed && h.Owner != "" && h.Owner != m.name {
-			seen[h.Owner] = sight{ends: now + m.lasts(0)}
+			seen[h.Owner] = sight{ends: now + m.ttl + m.ttl/slower}
 		}
 	}
 	m.seen = seen
 	return p
 }
 
-// lasts is how long to wait for another member that has renewed its lease for so long.
-func (m *Member) lasts(renewed time.Duration) time.Duration {
-	ttl := max(m.ttl, renewed)
-	return ttl + ttl/slower
-}
-
 // expiry is how long until a member's lease ends that is late with renewing: then it is
 // worth looking. Members renew a few times a ttl, so most of the time nobody is late.
-func (m *Member) expiry(now time.Duration) time.Duration {
+func (m *Member) expiry(sent, now time.Duration) time.Duration {
 	soonest := m.ttl
 	for _, s := range m.seen {
-		if left := s.ends - now; left > 0 {
-			soonest = min(soonest, left+expiryMargin)
+		if s.ends > sent {
+			soonest = min(soonest, max(s.ends-now, 0)+expiryMargin)
 		}
 	}
 	return soonest
 }
 
-// move decides what to do about one partition, nil for nothing.
+// move decides what to do about one partition that was shown at that time at the earliest, nil for
+// nothing.
 func (m *Member) move(
-	p domain.PartitionID, h store.Holding, mine bool, held map[domain.PartitionID]uint64, now time.Duration,
+	p domain.PartitionID, h store.Holding, mine bool, held map[domain.PartitionID]uint64, shown time.Duration,
 ) any {
 	epoch, here := held[p]
 	switch {
@@ -291,7 +294,7 @@ func (m *Member) move(
 		return Release{p}
 	case here:
 		return nil
-	case mine && !m.draining && (h.Owner == "" || h.Owner == m.name || now >= m.seen[h.Owner].ends):
+	case mine && !m.draining && (h.Owner == "" || h.Owner == m.name || shown >= m.seen[h.Owner].ends):
 		m.busy[p] = true
 		return Take{p, h.Epoch}
 	case h.Owner == m.name:

@@ -124,6 +124,65 @@ func TestTheStoresClockEndsNoLeaseAndKeepsNobodyAlive(t *testing.T) {
 	}
 }
 
+// A picture may be under way for almost a lease: what it does not show may have happened since.
+//
+// Promises: [FLEET-19].
+func TestAnOldPictureEndsNoLease(t *testing.T) {
+	h := newHand(2)
+	h.resume(renewed("me:p00 you:p01", 0), 0)
+	h.held["p00"] = 1
+	old := renewed("me:p00 you:p01", 0)
+	old.Sent = watched(0) - second/4
+	h.step(Tick{}, old.Sent-second/2)
+	h.step(Renewed{old.Picture, old.Sent - second/2}, old.Sent-second/2)
+	h.step(Tick{}, old.Sent)
+	late := watched(0) + second
+	h.want(t, old, late, "Renew{Draining:false}") // asked for before the end, and answered after it
+	h.want(t, Renewed{old.Picture, late}, late, "Take{Partition:p01 Epoch:1}")
+}
+
+// Whoever renewed before the clock was set back, and was seen after it, is waited for a bounded time.
+//
+// Promises: [FLEET-19].
+func TestAClockSetBackKeepsNobodyAliveForLong(t *testing.T) {
+	h := newHand(2)
+	p := renewed("me:p00 you:p01", 0)
+	p.Picture.Members[1].Until = noon.Add(time.Hour)
+	h.resume(p, 0)
+	h.held["p00"] = 1
+	end := TTLMax + TTLMax/slower
+	for at := second; at < end; at += second {
+		h.step(Tick{}, at)
+		p.Sent = at
+		h.want(t, p, at, "")
+	}
+	h.step(Tick{}, end)
+	p.Sent = end
+	h.want(t, p, end, "Take{Partition:p01 Epoch:1}")
+}
+
+// Servers that are given another lease than this one are waited for as long as theirs lasts, once
+// it was seen.
+func TestALongerLeaseOfAnotherIsRemembered(t *testing.T) {
+	h := newHand(2)
+	p := renewed("me:p00 you:p01", 0)
+	p.Picture.Members[1].Until = noon.Add(10 * second)
+	h.resume(p, 0)
+	h.held["p00"] = 1
+	for at := second; at < 12*second; at += second { // and now the clock stands nine seconds later
+		if at == second {
+			p.Picture.Now, p.Picture.Members[1].Until = noon.Add(10*second), noon.Add(11*second)
+		}
+		h.step(Tick{}, at)
+		p.Sent = at
+		want := ""
+		if at >= second+10*second+10*second/slower {
+			want = "Take{Partition:p01 Epoch:1}"
+		}
+		h.want(t, p, at, want)
+	}
+}
+
 // Nobody but the store can tell of a member that was never seen.
 func TestANewMemberWaitsForWhomItNeverSaw(t *testing.T) {
 	for name, first := range map[string]Renewed{

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	blobs "github.com/fairlead-ci/fairlead/internal/blob/memory"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/fleet"
 	"github.com/fairlead-ci/fairlead/internal/store/memory"
 )
 
@@ -203,10 +205,16 @@ func (w *world) live() {
 func (w *world) rest() {
 	limit, at := w.sched.now+restWithin+3*w.setBack, w.sched.now
 	rested := false
+	ownedAt := w.sched.now
 	w.until(func() bool {
 		if w.sched.now >= at {
 			at = w.sched.now + time.Second
 			rested = w.restless() == ""
+			if p := w.unowned(); p == "" {
+				ownedAt = w.sched.now
+			} else if w.sched.now > ownedAt+ownedWithin {
+				w.violation("every partition has an owner that answers", "nobody answers for %s since %s", p, ownedAt)
+			}
 		}
 		return rested || w.sched.now >= limit
 	})
@@ -218,6 +226,28 @@ func (w *world) rest() {
 // restWithin is how long a healed world may take. The sealer's patience with chunks that
 // never come is ten minutes; everything else is quicker.
 const restWithin = 30 * time.Minute
+
+// ownedWithin is how long a partition of a healed world may be without an owner that answers: the
+// longest lease of a member, and a server that starts.
+const ownedWithin = fleet.TTLMax + 30*time.Second
+
+// unowned names a partition that no server answers for, "" when there is none.
+func (w *world) unowned() domain.PartitionID {
+	owned := map[domain.PartitionID]bool{}
+	for _, s := range w.servers {
+		if s.up() && s.ready && s.fleet.Valid() {
+			for p := range s.engine.Holds() {
+				owned[p] = true
+			}
+		}
+	}
+	for _, p := range append(slices.Clone(w.partitions), w.pools...) {
+		if !owned[p] {
+			return p
+		}
+	}
+	return ""
+}
 
 // stepsMax is a world that goes round in circles.
 const stepsMax = 2_000_000
