@@ -40,6 +40,8 @@ type belongings struct {
 	archive archive
 	kind    string
 	folder  string // of objects, mirrors and secrets
+	shared  bool   // the folder was named
+	missing string // where objects should be and are not
 	blobs   blob.Store
 	mirrors *git.Mirrors
 	closers []func() error
@@ -74,7 +76,7 @@ func openBeside(ctx context.Context, of cli.Belongings) (*belongings, error) {
 		b.archive = s
 	}
 	if of.Shared != "" {
-		b.folder = of.Shared
+		b.folder, b.shared = of.Shared, true
 	}
 	b.closers = append(b.closers, b.archive.Close)
 	return b, nil
@@ -87,6 +89,9 @@ const workersOfOperator = 4
 func (b *belongings) openFolder(ctx context.Context) error {
 	objects := filepath.Join(b.folder, "objects")
 	if _, err := os.Stat(objects); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(b.folder); err == nil || b.kind == "sqlite" || b.shared {
+			b.missing = objects // of a database alone nobody said where its objects are
+		}
 		return nil
 	}
 	blobs, err := file.OpenToRead(objects)
@@ -149,7 +154,8 @@ func (operator) Restore(ctx context.Context, to cli.Belongings, r cli.RestoreReq
 	if err != nil {
 		return cli.Result{}, refusing(err)
 	}
-	return cli.Result{Value: out, Text: textOfRestore(folder, out), Damaged: out.Report.Damaged()}, nil
+	return cli.Result{Value: out, Text: textOfRestore(folder, out), Damaged: out.Report.Damaged() ||
+		len(out.Manifest.Damage) > 0 || out.Derived.Damaged()}, nil
 }
 
 // openEmpty opens a database, objects and mirrors that a restore fills.
@@ -187,6 +193,10 @@ func openEmpty(ctx context.Context, to cli.Belongings, folder string) (*backup.O
 func (operator) Verify(ctx context.Context, of cli.Belongings, r cli.VerifyRequest) (cli.Result, error) {
 	if r.Backup != "" {
 		m, err := backup.Check(ctx, r.Backup, of.Progress)
+		if errors.Is(err, backup.ErrDamaged) { // that is what was asked for, and not a refusal
+			return cli.Result{Value: map[string]any{"backup": r.Backup, "damaged": err.Error()},
+				Text: fmt.Sprintf("%s: %v\n", r.Backup, err), Damaged: true}, nil
+		}
 		if err != nil {
 			return cli.Result{}, refusing(err)
 		}
@@ -205,6 +215,7 @@ func (operator) Verify(ctx context.Context, of cli.Belongings, r cli.VerifyReque
 	if b.blobs != nil {
 		config.Blobs, config.Pins = b.blobs, b.mirrors.Pins
 	}
+	config.Missing = b.missing
 	report, err := verify.Run(ctx, config)
 	if err != nil {
 		return cli.Result{}, refusing(err)

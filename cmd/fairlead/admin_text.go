@@ -46,6 +46,8 @@ func textOfRestore(folder string, r *backup.Restored) string {
 	if !r.Secrets {
 		out.WriteString("  There are no keys in it: the server makes new ones at its start.\n")
 	}
+	damage(&out, r.Manifest.Damage, "not in the backup")
+	damage(&out, r.Derived.Findings, "not made anew")
 	out.WriteString(textOfReport(r.Report))
 	return out.String()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,6 +69,10 @@ type making struct {
 	base     *earlier
 	holes    bool                     // the log has rows that the backup has not
 	sealed   map[string]domain.Digest // what history says of sealed logs; only with a base
+	mirrored map[string]bool          // mirrors of which is known whether they are in it
+
+	mu     sync.Mutex // of what is noted while objects are copied side by side
+	listed int        // damage, but for streams
 }
 
 // Make makes a backup, beside a running server if there is one. Damage of the server's
@@ -79,7 +84,7 @@ func Make(ctx context.Context, from Source, o Options) (*Manifest, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, manifest: &Manifest{Format: Format,
+	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, mirrored: map[string]bool{}, manifest: &Manifest{Format: Format,
 		At: o.Now().UTC(), Version: o.Version,
 		Store: from.Kind, Secrets: o.WithSecrets}}
 	if err := m.make(ctx); err != nil {
@@ -89,13 +94,15 @@ func Make(ctx context.Context, from Source, o Options) (*Manifest, error) {
 }
 
 func (m *making) make(ctx context.Context) (err error) {
-	if err := begin(m.Folder); err != nil {
-		return err
-	}
-	if m.Base != "" {
+	if m.Base != "" { // before anything is made: a base that can't be used makes no folder
 		if m.base, err = openEarlier(m.Base); err != nil {
 			return fmt.Errorf("use %s as the base: %w", m.Base, err)
 		}
+	}
+	if err := begin(m.Folder); err != nil {
+		return err
+	}
+	if m.base != nil {
 		m.manifest.Base = m.base.manifest.Digest
 		m.contents = newContents(m.Folder, newContents(m.Base, nil))
 	} else {
@@ -154,14 +161,20 @@ func empty(folder string) error {
 	return nil
 }
 
-// damaged notes what could not be saved.
+// damaged notes what could not be saved. Streams of which a part is lost are all listed: a restore
+// needs them, or they would go on as if the rest had never been.
 func (m *making) damaged(f verify.Finding) {
-	if len(m.manifest.Damage) < damageMax {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f.Code == verify.StreamUnreadable || m.listed < damageMax {
 		m.manifest.Damage = append(m.manifest.Damage, f)
+	}
+	if f.Code != verify.StreamUnreadable {
+		m.listed++
 	}
 }
 
-// damageMax bounds the list of damage in a manifest.
+// damageMax bounds the list of damage in a manifest, but for streams.
 const damageMax = 1000
 
 // records writes the history of one moment.
@@ -237,6 +250,7 @@ func (m *making) row(w *recordWriter, t *store.Table, row []any) error {
 	if errors.Is(err, store.ErrInvalid) {
 		m.damaged(verify.Finding{Code: verify.TableUnreadable, Table: t.Name,
 			Text: fmt.Sprintf("row %v: %v", row[:t.Key], err), Fix: "restore an earlier backup to have it back"})
+		m.holes = m.holes || t.Name == store.TableLog
 		return nil
 	}
 	if w.n%rowsTold == 0 {
@@ -331,7 +345,11 @@ func (m *making) incomplete(ctx context.Context, image store.Image) error {
 			tell(p, head, fmt.Sprintf("rows of its history are missing: %d events of %d are left", version, head.Version))
 		}
 		return nil
-	}, func([]any, error) {})
+	}, func(at []any, err error) {
+		m.damaged(verify.Finding{Code: verify.TableUnreadable, Table: store.TableStreams,
+			Text: fmt.Sprintf("which streams beyond %v are whole can't be told: %v", at, err),
+			Fix:  "restore an earlier backup: of this one they may lack their end"})
+	})
 }
 
 // objects copies every object that there is. Segments of open logs come and go while this
@@ -416,13 +434,28 @@ func (m *making) object(ctx context.Context, found blob.Entry) (*entry, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("copy object %s: %w", found.Key, err)
+		return m.unread(ctx, found.Key, err)
 	}
-	digest, n, err := m.contents.add(ctx, r)
-	if err = errors.Join(err, r.Close()); err != nil {
+	from := &source{Reader: r}
+	digest, n, err := m.contents.add(ctx, from)
+	err = errors.Join(err, r.Close())
+	if from.err != nil {
+		return m.unread(ctx, found.Key, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("copy object %s: %w", found.Key, err)
 	}
 	return &entry{Kind: kindObject, Name: found.Key, Bytes: n, Digest: digest}, nil
+}
+
+// unread notes an object that is there and can't be read; everything else is still copied.
+func (m *making) unread(ctx context.Context, key string, err error) (*entry, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	m.damaged(verify.Finding{Code: verify.ObjectDamaged, Object: key, Text: "it can't be read: " + err.Error(),
+		Fix: "restore an earlier backup of it"})
+	return nil, nil
 }
 
 // mirrors copies every repository's mirror as a bundle. Refs only ever lead to commits that
@@ -440,7 +473,6 @@ func (m *making) mirrors(ctx context.Context) error {
 		if err := m.mirror(ctx, repo); err != nil {
 			return fmt.Errorf("copy mirror %s: %w", repo.Repository, err)
 		}
-		m.manifest.Counts.Mirrors++
 	}
 	return nil
 }
@@ -449,16 +481,16 @@ func (m *making) mirror(ctx context.Context, repo scm.Repo) error {
 	e := entry{Kind: kindMirror, Name: string(repo.Tenant) + "/" + string(repo.Repository)}
 	var err error
 	if e.Refs, err = m.Mirrors.RefsDigest(ctx, repo); err != nil {
-		return err
+		return m.unbundled(ctx, e.Name, err)
 	}
 	if e.Refs == "" {
-		return m.list.add(e)
+		return m.addMirror(e)
 	}
 	if before, ok := m.base.mirror(e.Name); ok && before.Refs == e.Refs {
 		if there, err := m.contents.reuse(before.Digest, before.Bytes); err != nil {
 			return err
 		} else if there {
-			return m.list.add(before)
+			return m.addMirror(before)
 		}
 	}
 	r, w := io.Pipe()
@@ -478,15 +510,29 @@ func (m *making) mirror(ctx context.Context, repo scm.Repo) error {
 		return err
 	}
 	if made != nil {
-		m.damaged(verify.Finding{Code: verify.CommitMissing, Object: e.Name,
-			Text: "the mirror can't be copied: " + made.Error(),
-			Fix:  "restore an earlier backup of it, or push and fetch anew"})
-		return ctx.Err()
+		return m.unbundled(ctx, e.Name, made)
 	}
 	if err != nil {
 		return err
 	}
+	return m.addMirror(e)
+}
+
+func (m *making) addMirror(e entry) error {
+	m.mirrored[e.Name] = true
+	m.manifest.Counts.Mirrors++
 	return m.list.add(e)
+}
+
+// unbundled notes a mirror that can't be copied.
+func (m *making) unbundled(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	m.damaged(verify.Finding{Code: verify.CommitMissing, Object: name, Text: "the mirror can't be copied: " + err.Error(),
+		Fix: "restore an earlier backup of it, or push and fetch anew"})
+	m.mirrored[name] = true // it is told once
+	return nil
 }
 
 // source remembers whether reading failed, to tell a bundle that could not be made from one
@@ -510,6 +556,11 @@ func (m *making) finish() error {
 	counts, sums := &m.manifest.Counts, m.contents.sum
 	counts.Files, counts.FileBytes, counts.NewFiles, counts.NewBytes = sums.Files, sums.FileBytes, sums.NewFiles,
 		sums.NewBytes
+	if more := m.listed - damageMax; more > 0 {
+		last := m.manifest.Damage[len(m.manifest.Damage)-1]
+		m.manifest.Damage = append(m.manifest.Damage, verify.Finding{Code: last.Code,
+			Text: fmt.Sprintf("and %d places more, which are not listed", more), Fix: last.Fix})
+	}
 	m.manifest.Ended = m.Now().UTC()
 	text, err := m.manifest.seal()
 	if err != nil {

@@ -76,8 +76,12 @@ func (c *contents) add(ctx context.Context, from io.Reader) (domain.Digest, int6
 	}
 	digest := domain.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil)))
 	there, err := c.reuse(digest, n)
-	if err != nil || there {
+	if err != nil {
 		return digest, n, err
+	}
+	// What was just read is right. A file of the base was when it was written.
+	if there && matches(c.path(digest), Described{n, digest}) == nil {
+		return digest, n, nil
 	}
 	if err := os.Rename(temp, c.path(digest)); err != nil {
 		return "", n, err

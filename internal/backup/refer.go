@@ -88,7 +88,21 @@ func (m *making) references(ctx context.Context) error {
 }
 
 func (m *making) refer(ctx context.Context, p domain.PartitionID, row *store.Row, index map[short]domain.Digest) error {
-	for _, event := range m.events(row) {
+	events := m.events(row)
+	if events == nil && row.Count > 0 {
+		m.damaged(verify.Finding{Code: verify.RowUnreadable, Partition: p, Position: row.Position, Tenant: row.Tenant,
+			Stream: row.Stream, Version: row.Version, Text: "its events can't be decoded", Fix: "restore an earlier backup"})
+	}
+	for _, event := range events {
+		if e, ok := event.(*run.RunRequested); ok && m.Mirrors != nil {
+			name := string(row.Tenant) + "/" + string(e.Request.Repository)
+			if !m.mirrored[name] {
+				m.mirrored[name] = true // it is told once
+				m.damaged(verify.Finding{Code: verify.CommitMissing, Tenant: row.Tenant, Stream: row.Stream, Object: name,
+					Text: "the mirror with the commits of its runs is not there",
+					Fix:  "restore an earlier backup of it, or push and fetch anew"})
+			}
+		}
 		for _, r := range verify.References(row.Tenant, row.Stream, event) {
 			place := verify.Finding{Partition: p, Position: row.Position, Tenant: row.Tenant, Stream: row.Stream,
 				Version: row.Version, Object: r.Key}

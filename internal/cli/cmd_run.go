@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,15 +97,30 @@ func (a *app) runRun(ctx context.Context, o *runOptions) error {
 		key = client.NewKey()
 	}
 	response, err := s.create(ctx, c, key, s.request(o, inputs))
-	if err = errors.Join(err, s.close()); err != nil {
-		if ctx.Err() != nil && client.Refusal(err) == nil {
-			a.note("interrupted before the answer; whether the run was accepted shows the same command with "+
-				"--idempotency-key %s", key)
-			return ctx.Err()
-		}
-		return err
+	if left := s.close(); left != nil {
+		a.note("what was made to send the working tree is left behind: %v", left)
+	}
+	if err != nil {
+		return a.unanswered(ctx, key, err)
 	}
 	return a.accepted(ctx, c, s, o, response)
+}
+
+// unanswered says how to find out about a run whose request has no answer. Nobody may take that
+// for a refusal and ask for another one.
+func (a *app) unanswered(ctx context.Context, key string, err error) error {
+	if judge(ctx, err, true).exit == ExitRefused {
+		return err
+	}
+	a.last = func(answer json.RawMessage) any {
+		return map[string]any{"event": "unknown", "run": nil, "outcome": nil, "error": answer, "idempotency_key": key}
+	}
+	why := "there is no answer"
+	if ctx.Err() != nil && client.Refusal(err) == nil {
+		why, err = "interrupted before the answer", ctx.Err()
+	}
+	a.note("%s; whether the run was accepted shows the same command with --idempotency-key %s", why, key)
+	return err
 }
 
 // request is the message that asks for the run. It depends only on what was asked for and

@@ -54,6 +54,7 @@ type double struct {
 	hold       bool // runs wait for release after their first bytes
 	logText    string
 	refusal    *fairleadv1.ErrorInfo // of the next CreateRun
+	late       bool                  // the next CreateRun is not answered in time
 	warnings   []*fairleadv1.Diagnostic
 }
 
@@ -235,6 +236,11 @@ func (d *double) CreateRun(ctx context.Context, q *fairleadv1.CreateRunRequest) 
 	}
 	r := d.accept(summary)
 	d.keys[key] = &doubleReply{body: string(body), run: r}
+	if d.late {
+		d.late = false
+		return nil, no(connect.CodeDeadlineExceeded, &fairleadv1.ErrorInfo{Code: "deadline_exceeded",
+			Message: "There was no answer in time."})
+	}
 	return &fairleadv1.CreateRunResponse{Run: proto.CloneOf(r.run), Warnings: d.warnings}, nil
 }
 

@@ -194,6 +194,8 @@ func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 		d.logText = unescape(args[1])
 	case "hold":
 		d.hold = true
+	case "late":
+		d.late = true
 	case "quick":
 		d.hold = false
 	case "warn":

@@ -157,12 +157,20 @@ func (c *check) runRefers(ctx context.Context, head store.Head, s *run.State) er
 	pins, known := c.pins[repo]
 	if !known {
 		var err error
-		if pins, err = c.Pins(ctx, repo); err != nil && !errors.Is(err, scm.ErrNotFound) {
-			return fmt.Errorf("list pins of %s: %w", q.Repository, err)
+		pins, err = c.Pins(ctx, repo)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !errors.Is(err, scm.ErrNotFound):
+			c.found(Finding{Code: CommitMissing, Tenant: head.Tenant, Object: string(q.Repository), Fix: fixObject,
+				Text: "which commits the mirror keeps can't be told: " + err.Error()})
+			pins = nil
+		case pins == nil:
+			pins = map[string]bool{}
 		}
 		c.pins[repo] = pins
 	}
-	if !pins[q.Source.Commit] {
+	if pins != nil && !pins[q.Source.Commit] {
 		c.found(Finding{Code: CommitMissing, Tenant: head.Tenant, Stream: head.Stream, Object: q.Source.Commit,
 			Fix:  fixObject,
 			Text: fmt.Sprintf("the mirror of repository %s does not keep the run's commit", q.Repository)})
@@ -257,7 +265,9 @@ func (c *check) readLog(ctx context.Context, r Reference) (objectState, error) {
 // acknowledged chunks of attempts with a result are all there.
 func (c *check) segments(ctx context.Context) error {
 	if c.Blobs == nil {
-		c.skip("objects and logs: no data folder was given")
+		if c.Missing == "" {
+			c.skip("objects and logs: no data folder was given")
+		}
 		return nil
 	}
 	if c.Percent != 0 {
@@ -279,8 +289,12 @@ func (c *check) segments(ctx context.Context) error {
 			}
 		}
 	})
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("examine segments: %w", err)
+	}
+	if err != nil { // the others can't be told whole from this
+		c.found(Finding{Code: SegmentDamaged, Text: "segments can't be read: " + err.Error(), Fix: fixObject})
+		return nil
 	}
 	for key, end := range c.open {
 		if err := c.incomplete(ctx, key, end, held[key]); err != nil {

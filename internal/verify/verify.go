@@ -19,6 +19,8 @@ type Config struct {
 	Kinds   []*engine.Kind
 	// Blobs, if set, is where every reference must resolve.
 	Blobs blob.Store
+	// Missing, if set, names the folder where they should be and is not there.
+	Missing string
 	// Pins, if set, lists the commits that a repository's mirror keeps for its runs.
 	Pins func(ctx context.Context, repo scm.Repo) (map[string]bool, error)
 
@@ -96,6 +98,10 @@ func (c *check) run(ctx context.Context) error {
 	if c.Stream != "" {
 		stages = []func(context.Context) error{c.partitions, c.streams}
 		c.skip("everything but the stream: it was asked for alone")
+	}
+	if c.Missing != "" {
+		c.found(Finding{Code: ObjectMissing, Object: c.Missing, Fix: fixObject,
+			Text: "the folder of objects is not there: nothing that history names was examined"})
 	}
 	for _, stage := range stages {
 		if err := ctx.Err(); err != nil {
