@@ -72,16 +72,13 @@ func (r *Runs) ListRuns(ctx context.Context, req *fairleadv1.ListRunsRequest) (*
 		}
 		q.Repository = repo.Repository
 	}
-	rows, err := r.list(ctx, q)
+	rows, next, err := r.list(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	res := &fairleadv1.ListRunsResponse{}
+	res := &fairleadv1.ListRunsResponse{Next: string(next)}
 	for i := range rows {
 		res.Runs = append(res.Runs, projection.Summary(&rows[i]))
-	}
-	if len(rows) == limit {
-		res.Next = string(rows[len(rows)-1].Run)
 	}
 	return res, nil
 }
@@ -89,36 +86,38 @@ func (r *Runs) ListRuns(ctx context.Context, req *fairleadv1.ListRunsRequest) (*
 // listScanMax bounds the runs looked at for a workflow that is named without its path.
 const listScanMax = 5000
 
-// list reads rows. A workflow is found by its path in the store; by its name or its file's
-// name it is looked for among the newest runs.
-func (r *Runs) list(ctx context.Context, q store.RunQuery) ([]store.RunRow, error) {
-	name := q.Workflow
-	if name == "" || strings.Contains(name, "/") {
-		return r.Views.Runs(ctx, q)
+// list reads rows, and says after which run the next ones are looked for; empty: there are no
+// more. A workflow is found by its path in the store; by its name or its file's name it is looked
+// for among so many runs at a time, and there may be none among them and some after.
+func (r *Runs) list(ctx context.Context, q store.RunQuery) (out []store.RunRow, next domain.RunID, err error) {
+	name, limit := q.Workflow, q.Limit
+	if name == "" || strings.HasPrefix(name, ".") && strings.Contains(name, "/") {
+		if out, err = r.Views.Runs(ctx, q); err == nil && len(out) == limit {
+			next = out[limit-1].Run
+		}
+		return out, next, err
 	}
-	var out []store.RunRow
-	limit := q.Limit
 	q.Workflow, q.Limit = "", 500
 	for range listScanMax / q.Limit {
 		rows, err := r.Views.Runs(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for _, row := range rows {
 			file := path.Base(row.Workflow)
-			if row.WorkflowName == name || file == name || strings.TrimSuffix(file, path.Ext(file)) == name {
+			if row.Workflow == name || row.WorkflowName == name || file == name || strings.TrimSuffix(file, path.Ext(file)) == name {
 				out = append(out, row)
 			}
 			if len(out) == limit {
-				return out, nil
+				return out, row.Run, nil
 			}
 		}
 		if len(rows) < q.Limit {
-			break
+			return out, "", nil
 		}
 		q.Before = rows[len(rows)-1].Run
 	}
-	return out, nil
+	return out, q.Before, nil
 }
 
 // GetRun implements the contract.
