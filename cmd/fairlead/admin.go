@@ -152,6 +152,9 @@ func (operator) Restore(ctx context.Context, to cli.Belongings, r cli.RestoreReq
 	out, err := backup.Restore(ctx, target, backup.RestoreOptions{Folder: r.Folder, WithoutSecrets: r.WithoutSecrets,
 		Actor: to.Actor, Kinds: projection.Kinds(), Progress: to.Progress})
 	if err != nil {
+		if _, begun := os.Stat(filepath.Join(folder, backup.MarkFile)); begun == nil && errors.Is(err, backup.ErrDamaged) {
+			return cli.Result{}, err // half of it is there: no refusal
+		}
 		return cli.Result{}, refusing(err)
 	}
 	return cli.Result{Value: out, Text: textOfRestore(folder, out), Damaged: out.Report.Damaged() ||

@@ -62,13 +62,13 @@ type Restored struct {
 	Secrets  bool            `json:"secrets"`
 }
 
-// markFile says that a restore into the folder did not come to its end.
-const markFile = "RESTORING"
+// MarkFile says that a restore into the folder did not come to its end.
+const MarkFile = "RESTORING"
 
 // CheckFolder refuses a data folder that a restore has not finished: a server must not
 // start on half of its belongings.
 func CheckFolder(folder string) error {
-	_, err := os.Stat(filepath.Join(folder, markFile))
+	_, err := os.Stat(filepath.Join(folder, MarkFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (r *restoring) run(ctx context.Context, m *Manifest) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(r.target.Folders[0], markFile)); err != nil {
+	if err := os.Remove(filepath.Join(r.target.Folders[0], MarkFile)); err != nil {
 		return err
 	}
 	return syncFolder(r.target.Folders[0])
@@ -158,7 +158,7 @@ func (r *restoring) begin() error {
 		}
 	}
 	first := r.target.Folders[0]
-	return writeDurably(filepath.Join(first, markFile),
+	return writeDurably(filepath.Join(first, MarkFile),
 		[]byte("A restore into this folder is under way, or did not come to "+
 			"its end.\nNo server starts here until it has.\n"))
 }

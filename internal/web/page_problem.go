@@ -12,6 +12,10 @@ func (p *Pages) showError(w http.ResponseWriter, r *http.Request, err error) {
 
 func (p *Pages) showProblem(w http.ResponseWriter, r *http.Request, what problem) {
 	what.Request = orElse(what.Request, p.cfg.RequestID(r.Context()))
+	if r.Method == http.MethodPost && what.Status >= http.StatusInternalServerError &&
+		what.Status != http.StatusInsufficientStorage {
+		what.Message += " What you asked for may have been done, or not: look before you ask again."
+	}
 	pg := page{Title: problemTitle(what), Source: "internal/web/page_problem.templ"}
 	p.render(w, r, what.Status, problemPage(p.frame(r.Context(), pg), what))
 }

@@ -157,7 +157,7 @@ func (p *Pages) explain(ctx context.Context, err error) problem {
 	p.cfg.Log.ErrorContext(ctx, "serve page", "error", err, "request", p.cfg.RequestID(ctx))
 	if errors.Is(err, domain.ErrRetry) {
 		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Request: p.cfg.RequestID(ctx),
-			Message: "The server can't answer this right now. Nothing is lost; try again in a moment."}
+			Message: "The server can't answer this right now; try again in a moment."}
 	}
 	return problem{Status: http.StatusInternalServerError, Code: "internal", Request: p.cfg.RequestID(ctx),
 		Message: "Something went wrong on the server. Its log has the reason under the request id below."}
