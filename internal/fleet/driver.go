@@ -126,9 +126,11 @@ func (d *Driver) Start(ctx context.Context) error {
 func (d *Driver) join(ctx context.Context) (Renewed, error) {
 	h := d.cfg.Host
 	began := h.Elapsed()
+	var before predecessor
 	for {
 		in := d.renew(ctx, false)
 		if renewed, ok := in.(Renewed); ok {
+			d.cfg.Member.Instead = ""
 			return renewed, nil
 		}
 		err, patience := in.(NotRenewed).Err, joinPatience
@@ -137,11 +139,40 @@ func (d *Driver) join(ctx context.Context) (Renewed, error) {
 			return Renewed{}, err
 		case errors.Is(err, store.ErrNameTaken):
 			patience = 2 * d.cfg.TTL
+			if d.watch(ctx, &before) {
+				patience = joinPatience + 2*TTLMax
+			}
 		}
 		if h.Elapsed()-began > patience || !host.Pause(ctx, h, d.cfg.TTL/renewEvery) {
 			return Renewed{}, err
 		}
 	}
+}
+
+// predecessor is another session of this server's name, which may be one before a crash.
+type predecessor struct {
+	session string
+	until   time.Time
+	ends    time.Duration // of its lease, by the local clock
+	renewed bool          // it lives
+}
+
+// watch looks at who has the name, and reports whether it may be dead: it was not renewed since it
+// is looked at. By the store's clock, which somebody may have set back, its lease can last for as
+// long as that; when it has not been renewed for as long as a lease lasts, it is replaced.
+func (d *Driver) watch(ctx context.Context, before *predecessor) (silent bool) {
+	asked := d.cfg.Host.Elapsed()
+	picture, err := d.cfg.Store.Picture(ctx)
+	other, known := picture.Member(d.cfg.Member.Name)
+	switch {
+	case err != nil || !known:
+	case before.session != other.Session || !before.until.Equal(other.Until):
+		lasts := min(max(d.cfg.TTL, other.Until.Sub(picture.Now)), TTLMax)
+		*before = predecessor{other.Session, other.Until, d.cfg.Host.Elapsed() + lasts + lasts/slower, before.session != ""}
+	case asked >= before.ends:
+		d.cfg.Member.Instead, d.cfg.Member.InsteadUntil = before.session, before.until
+	}
+	return !before.renewed
 }
 
 // joinPatience is how long a starting server waits for a store that gives no answer.

@@ -520,6 +520,28 @@ func TestARestartedServerWaitsForTheLeaseOfItsPast(t *testing.T) {
 	})
 }
 
+// By a clock that was set back by an hour the lease of its past lasts for an hour.
+//
+// Promises: [FLEET-19].
+func TestAServerComesBackAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, set := memory.New(), time.Duration(0)
+		st.SetClock(func() time.Time { return time.Now().Add(set) })
+		w := newTown(t, st, 2*time.Second)
+		defer w.close()
+		w.open("a")
+		w.settle("a")
+		w.kill("a")
+		set = -time.Hour
+		began := time.Now()
+		w.open("a")
+		if took := time.Since(began); took < TTLMax || took > 2*TTLMax {
+			t.Errorf("it waited for %v", took)
+		}
+		w.settle("a")
+	})
+}
+
 // Promises: [FLEET-4].
 func TestTwoServersOfOneNameDoNotWorkTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,8 +28,13 @@ type Member struct {
 	Format uint32
 	// Draining: it gives its partitions away and takes none.
 	Draining bool
-	Until    time.Time // end of its lease, by the store's clock; Renew sets it
-	Live     bool      // the lease has not run out, by the store's clock; Renew sets it
+	// Instead, if set, is another session of the name that may be replaced although its lease has not
+	// run out by the store's clock, as long as it ends at InsteadUntil: whoever asks has watched it for
+	// as long as it lasts, and it was not renewed.
+	Instead      string
+	InsteadUntil time.Time
+	Until        time.Time // end of its lease, by the store's clock; Renew sets it
+	Live         bool      // the lease has not run out, by the store's clock; Renew sets it
 }
 
 // Holding is a partition and the member that owns it.

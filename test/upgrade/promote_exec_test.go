@@ -83,7 +83,8 @@ func lag(t *testing.T, forget bool) {
 	db := newPrimary(t)
 	standby := db.newStandby()
 	w := newTown(t, urlOf(db, standby))
-	w.flags = []string{"--lease-ttl", "3s", "--abandon-after", "6s"}
+	// The operator takes a while to decide, and jobs must not be given up meanwhile.
+	w.flags = []string{"--lease-ttl", "3s", "--abandon-after", "30s"}
 	w.populate(now)
 	if !standby.stop(syscall.SIGINT) {
 		t.Fatal("the standby does not end")

@@ -31,10 +31,12 @@ func (s *Store) Renew(ctx context.Context, m store.Member, ttl time.Duration) (s
 		if m.Format < s.tables.format {
 			return store.ErrTooOld
 		}
-		if old, known := s.tables.members[m.Name]; known && old.Session != m.Session && old.Until.After(now) {
+		if old, known := s.tables.members[m.Name]; known && old.Session != m.Session && old.Until.After(now) &&
+			(old.Session != m.Instead || !old.Until.Equal(m.InsteadUntil)) {
 			return store.ErrNameTaken
 		}
 		m.Address, m.Version = store.CleanText(m.Address), store.CleanText(m.Version)
+		m.Instead, m.InsteadUntil = "", time.Time{}
 		m.Until, m.Live = store.StoredTime(now.Add(ttl)), false
 		s.tables.members[m.Name] = m
 		lowest := m.Format

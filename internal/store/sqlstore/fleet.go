@@ -26,7 +26,8 @@ SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), C
 WHERE NOT EXISTS (SELECT 1 FROM fleet WHERE format > CAST($5 AS BIGINT))
 ON CONFLICT (name) DO UPDATE SET session = excluded.session, address = excluded.address,
   version = excluded.version, format = excluded.format, draining = excluded.draining, until = excluded.until
-WHERE members.session = excluded.session OR members.until <= ` + clock,
+WHERE members.session = excluded.session OR members.until <= ` + clock + `
+  OR members.session = CAST($8 AS TEXT) AND members.until = CAST($9 AS BIGINT)`,
 		// The format that may be written: what all read that are members, or were lately.
 		Raise: `INSERT INTO fleet (one, partitions, spread, format)
 SELECT 1, 0, '', MIN(format) FROM members WHERE until >= ` + clock + ` - ` + memberKept + ` HAVING COUNT(*) > 0
@@ -40,7 +41,7 @@ var memberKept = fmt.Sprint(store.MemberKept.Microseconds())
 // JoinArgs are the arguments of Join.
 func JoinArgs(m *store.Member, ttl time.Duration) []any {
 	return []any{m.Name, m.Session, store.CleanText(m.Address), store.CleanText(m.Version), int64(m.Format),
-		m.Draining, ttl.Microseconds()}
+		m.Draining, ttl.Microseconds(), m.Instead, Micros(m.InsteadUntil)}
 }
 
 // NotJoined says why Join changed nothing.

@@ -103,6 +103,22 @@ func nameTaken(t *testing.T, w *world) {
 		t.Errorf("the name of a live member: %v", err)
 	}
 	same(t, "members after the refusal", must[store.Picture](t)(w.store.Picture(t.Context())).Members, before)
+	for _, wrong := range []store.Member{{Instead: "session of a", InsteadUntil: before[0].Until.Add(time.Microsecond)},
+		{Instead: "another one", InsteadUntil: before[0].Until}} { // it was renewed since, or is not who was watched
+		thief.Instead, thief.InsteadUntil = wrong.Instead, wrong.InsteadUntil
+		if _, err := w.store.Renew(t.Context(), thief, long); !errors.Is(err, store.ErrNameTaken) {
+			t.Errorf("instead of %s until %s: %v", wrong.Instead, wrong.InsteadUntil, err)
+		}
+	}
+	heir := thief
+	heir.Session, heir.Instead, heir.InsteadUntil = "heir", before[0].Session, before[0].Until
+	if p := w.renew(t, heir, long); p.Members[0].Session != "heir" {
+		t.Errorf("whoever watched the one before is not in its place: %+v", p.Members)
+	}
+	thief.Instead, thief.InsteadUntil = "", time.Time{}
+	back := member("a")
+	back.Instead, back.InsteadUntil = "heir", must[store.Picture](t)(w.store.Picture(t.Context())).Members[0].Until
+	w.renew(t, back, long)
 	w.renew(t, member("a"), time.Millisecond)
 	w.pass(t, func(p store.Picture) bool { return !p.Members[0].Live })
 	if p := w.renew(t, thief, long); p.Members[0].Session != "another" {
