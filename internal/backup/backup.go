@@ -84,9 +84,9 @@ func Make(ctx context.Context, from Source, o Options) (*Manifest, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
-	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, mirrored: map[string]bool{}, manifest: &Manifest{Format: Format,
-		At: o.Now().UTC(), Version: o.Version,
-		Store: from.Kind, Secrets: o.WithSecrets}}
+	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, mirrored: map[string]bool{},
+		manifest: &Manifest{Format: Format, At: o.Now().UTC(), Version: o.Version, Store: from.Kind,
+			Secrets: o.WithSecrets}}
 	if err := m.make(ctx); err != nil {
 		return nil, fmt.Errorf("back up to %s: %w", o.Folder, err)
 	}

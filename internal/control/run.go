@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,7 +106,8 @@ func (r *Runs) list(ctx context.Context, q store.RunQuery) (out []store.RunRow, 
 		}
 		for _, row := range rows {
 			file := path.Base(row.Workflow)
-			if row.Workflow == name || row.WorkflowName == name || file == name || strings.TrimSuffix(file, path.Ext(file)) == name {
+			known := []string{row.Workflow, row.WorkflowName, file, strings.TrimSuffix(file, path.Ext(file))}
+			if slices.Contains(known, name) {
 				out = append(out, row)
 			}
 			if len(out) == limit {

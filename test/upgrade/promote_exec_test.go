@@ -84,7 +84,7 @@ func lag(t *testing.T, forget bool) {
 	standby := db.newStandby()
 	w := newTown(t, urlOf(db, standby))
 	// The operator takes a while to decide, and jobs must not be given up meanwhile.
-	w.flags = []string{"--lease-ttl", "3s", "--abandon-after", "30s"}
+	w.flags = []string{"--lease-ttl", "3s", "--abandon-after", "12s"}
 	w.populate(now)
 	if !standby.stop(syscall.SIGINT) {
 		t.Fatal("the standby does not end")
