@@ -89,7 +89,7 @@ func TestPatienceOfAFirstContactEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = listener.Close()
-	for patience, least := range map[time.Duration]time.Duration{-1: 0, 500 * time.Millisecond: 100 * time.Millisecond} {
+	for patience, least := range map[time.Duration]time.Duration{-1: 0, 500 * time.Millisecond: 500 * time.Millisecond} {
 		began := time.Now()
 		_, err := patient(t, "http://"+listener.Addr().String(), patience, nil).Runs.GetRun(t.Context(),
 			&fairleadv1.GetRunRequest{})

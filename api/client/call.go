@@ -271,9 +271,11 @@ func (w *wait) again(ctx context.Context, err error) bool {
 	}
 	pause := time.Duration(rand.Int64N(int64(w.step))) + time.Millisecond
 	w.step = min(2*w.step, waitMost)
-	if time.Since(w.since)+pause > w.client.patience {
+	left := w.client.patience - time.Since(w.since)
+	if left <= 0 {
 		return false
 	}
+	pause = min(pause, left) // the last try is at the end of patience, wherever chance puts the others
 	if first && time.Since(w.since)+pause > tellAfter && w.client.waiting != nil && !w.client.told.Swap(true) {
 		w.client.waiting(err, w.since.Add(w.client.patience))
 	}
