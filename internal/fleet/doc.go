@@ -7,8 +7,9 @@
 // one of them write, and the next picture tells the other. It owns nothing and forwards
 // nothing: the engine does.
 //
-// Invariants: whether another server is dead is judged by the store's clock only; a server
-// whose own lease ran out by its own monotonic clock, counted from before it asked for it,
+// Invariants: another server is dead when whoever waits for that saw no renewal for as long as a
+// lease lasts, by its own monotonic clock; what the store's clock says of it proves nothing. A
+// server whose own lease ran out by its own monotonic clock, counted from before it asked for it,
 // answers for nothing; a partition of a live server is taken only after that server gave it
 // back; the step function (step.go) does no I/O and reads no clock.
 //

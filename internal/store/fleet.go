@@ -114,11 +114,12 @@ func (m *Member) Check() error {
 	return nil
 }
 
-// Fleet is the side of the port that several servers on one database share. Whether a
-// lease has run out is judged by the store's clock and by no other.
+// Fleet is the side of the port that several servers on one database share. What it says of
+// leases it says by the store's clock and by no other; that may be set, so members judge each
+// other by their own.
 type Fleet interface {
 	// Renew makes the member live until ttl from now and shows the fleet. The name of a
-	// live member of another session is refused with ErrNameTaken, a member that can't
+	// live member of another session is refused with ErrNameTaken (but see Member.Instead), a member that can't
 	// read what may be stored with ErrTooOld; then nothing was changed.
 	Renew(ctx context.Context, m Member, ttl time.Duration) (Picture, error)
 	// Leave ends the membership of that name and session. It releases nothing.
