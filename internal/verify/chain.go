@@ -69,13 +69,16 @@ func (c *check) chosen(name string, number uint64) bool {
 }
 
 // window examines the batches that end in (from, to]. Where the walk did not come from the
-// window before, the first batch only gives the digest that the next one chains to.
+// window before, it begins a batch's length earlier, and what lies there only gives the
+// digest that the first batch chains to.
 func (w *chain) window(ctx context.Context, from, to store.Position) error {
 	known := w.last.Position >= from
+	after := int64(w.last.Position)
 	if !known {
 		w.last = store.BatchMark{}
+		after = max(int64(from)-batchRows, 0)
+		known = after == 0
 	}
-	after := max(int64(from), int64(w.last.Position))
 	for after < int64(to) {
 		marks, err := w.image.Scan(ctx, store.TableBatches,
 			store.Page{From: []any{string(w.own.Partition), after}, Limit: pageRows})
@@ -94,7 +97,7 @@ func (w *chain) window(ctx context.Context, from, to store.Position) error {
 			if mark.Partition != w.own.Partition {
 				return nil
 			}
-			if known {
+			if known && mark.Position > from {
 				if err := w.batch(ctx, mark); err != nil {
 					return err
 				}

@@ -59,6 +59,7 @@ type Finding struct {
 	Version   uint64             `json:"version,omitempty"`
 	Object    string             `json:"object,omitempty"`
 	Table     string             `json:"table,omitempty"`
+	Row       string             `json:"row,omitempty"` // which row of the table, where it has no place of its own
 	Text      string             `json:"text"`
 	Fix       string             `json:"fix"`
 }
@@ -77,6 +78,7 @@ func (f *Finding) Place() string {
 	add("version %v", f.Version, f.Version != 0)
 	add("object %v", f.Object, f.Object != "")
 	add("table %v", f.Table, f.Table != "")
+	add("row %v", f.Row, f.Row != "")
 	return strings.Join(parts, ", ")
 }
 

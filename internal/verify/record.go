@@ -45,7 +45,7 @@ func (c *check) keys(ctx context.Context) error {
 		_, err := c.image.Get(ctx, store.TableStreams, []any{tenant, stream})
 		if errors.Is(err, store.ErrNotFound) {
 			c.found(Finding{Code: KeyOrphaned, Tenant: domain.TenantID(tenant), Stream: domain.StreamID(stream),
-				Table: store.TableKeys, Fix: fixStorage,
+				Table: store.TableKeys, Row: scope + " " + key, Fix: fixStorage,
 				Text: fmt.Sprintf("the key %q of %s acted on a stream that is not there", key, scope)})
 			return nil
 		}
@@ -70,12 +70,12 @@ func (c *check) counters(ctx context.Context) error {
 	}
 	for key, have := range c.numbers {
 		if have.highest > values[key] {
-			c.found(Finding{Code: CounterLow, Tenant: key.tenant, Table: store.TableCounters, Fix: fixStorage,
-				Text: fmt.Sprintf("counter %s is at %d, and number %d was given", key.name, values[key], have.highest)})
+			c.found(Finding{Code: CounterLow, Tenant: key.tenant, Table: store.TableCounters, Row: key.name,
+				Fix: fixStorage, Text: fmt.Sprintf("counter %s is at %d, and number %d was given", key.name, values[key], have.highest)})
 		}
 		if have.count > have.highest {
-			c.found(Finding{Code: NumberTwice, Tenant: key.tenant, Table: store.TableCounters, Fix: fixStorage,
-				Text: fmt.Sprintf("%d runs of counter %s share %d numbers", have.count, key.name, have.highest)})
+			c.found(Finding{Code: NumberTwice, Tenant: key.tenant, Table: store.TableCounters, Row: key.name,
+				Fix: fixStorage, Text: fmt.Sprintf("%d runs of counter %s share %d numbers", have.count, key.name, have.highest)})
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (c *check) cursors(ctx context.Context) error {
 		partition, reactor, at := row[0].(string), row[1].(string), store.Position(row[2].(int64))
 		if at > ends[partition] {
 			c.found(Finding{Code: CursorAhead, Partition: domain.PartitionID(partition), Position: at,
-				Table: store.TableCursors, Fix: fixStorage,
+				Table: store.TableCursors, Row: reactor, Fix: fixStorage,
 				Text: fmt.Sprintf("reactor %s has come to %d, and the log ends at %d", reactor, at, ends[partition])})
 		}
 		return nil

@@ -267,7 +267,7 @@ func (c *check) orphans(ctx context.Context) error {
 		}
 		if err := eachOrphan(ctx, c.image, table, tables[table], func(row []any, stream domain.StreamID) error {
 			c.found(Finding{Code: ListRowOrphaned, Tenant: domain.TenantID(row[0].(string)), Stream: stream, Table: table,
-				Text: fmt.Sprintf("the list of %s has a row %v of nothing", table, row[1]), Fix: fixDerived})
+				Row: row[1].(string), Text: fmt.Sprintf("the list of %s has a row %v of nothing", table, row[1]), Fix: fixDerived})
 			return nil
 		}); err != nil {
 			return err

@@ -116,11 +116,12 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 		"a key of nothing": {func(w *world) {
 			w.edit(store.TableKeys, []any{string(tenant), "client/ann/run", string(w.Runs[0])}, "stream", "run/run_none")
 		}, []Code{KeyOrphaned}},
-		"a cursor beyond the end": {func(w *world) {
+		"two cursors beyond the end": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Put(w.T.Context(), store.TableCursors, [][]any{{string(home), "sealer", int64(10_000)}})
+				return r.Put(w.T.Context(), store.TableCursors,
+					[][]any{{string(home), "sealer", int64(10_000)}, {string(home), "gone", int64(10_000)}})
 			})
-		}, []Code{CursorAhead}},
+		}, []Code{CursorAhead, CursorAhead}},
 		"a lost plan": {func(w *world) {
 			remove(w.T, w.pathOf("plan 2"))
 		}, []Code{ObjectMissing}},
@@ -222,6 +223,28 @@ func TestSamplesTogetherSeeEverything(t *testing.T) {
 		if seen != 1 || streams != 14 {
 			t.Errorf("ten samples saw %d streams, and the damage %d times", streams, seen)
 		}
+	})
+}
+
+// A window of a sample examines every batch that ends in it, also the first.
+func TestAWindowTakesItsFirstBatch(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		for range 3 {
+			w.Whole()
+		}
+		w.edit(store.TableBatches, []any{string(home), w.positionOf(w.Runs[1].Stream(), 1)}, "digest", "sha256:00")
+		wrong := store.Position(w.positionOf(w.Runs[1].Stream(), 1))
+		c := &check{Config: Config{Progress: func(string, int64, int64) {}}, report: &Report{}, told: map[string]bool{}}
+		var err error
+		if c.image, err = w.Store.Image(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.image.Close() }()
+		own := store.Ownership{Partition: home, Epoch: 1 << 30, Position: wrong + 1}
+		if err := (&chain{check: c, own: own, done: new(int64)}).window(t.Context(), wrong-1, wrong); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, c.report, BatchWrong)
 	})
 }
 
