@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"connectrpc.com/connect/v2"
+
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -61,6 +63,10 @@ func (s *server) startRunner(ctx context.Context) error {
 		return nil
 	case err := <-ended:
 		ended <- err
+		if connect.CodeOf(err) == connect.CodeAlreadyExists {
+			return fmt.Errorf("start the runner: the pool has a runner %q, and %s does not hold its identity (as after "+
+				"a restore without keys): give this one another name with --runner-name", config.Name, config.Data)
+		}
 		return fmt.Errorf("start the runner: %w", err)
 	case <-ctx.Done():
 		return ctx.Err()

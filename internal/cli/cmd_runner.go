@@ -95,7 +95,7 @@ attempts of a runner that was lost are settled as ever.`,
 	})
 	keyFlag(command, &key)
 	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
-		id, err := runnerID(ctx, c, args[0])
+		id, err := runnerID(ctx, c, args[0], key != "")
 		if err != nil {
 			return err
 		}
@@ -112,8 +112,9 @@ attempts of a runner that was lost are settled as ever.`,
 	return command
 }
 
-// runnerID finds a runner by name. An identifier is taken as it is.
-func runnerID(ctx context.Context, c *client.Client, word string) (string, error) {
+// runnerID finds a runner by name. An identifier is taken as it is. A removed runner has its
+// name no longer, except for whoever may be repeating the very command that removed it.
+func runnerID(ctx context.Context, c *client.Client, word string, again bool) (string, error) {
 	if domain.ValidID(domain.PrefixRunner, word) {
 		return word, nil
 	}
@@ -121,11 +122,18 @@ func runnerID(ctx context.Context, c *client.Client, word string) (string, error
 	if err != nil {
 		return "", err
 	}
-	var found []string
+	var found, removed []string
 	for _, r := range response.GetRunners() {
-		if r.GetName() == word && r.GetState() != "removed" {
+		switch {
+		case r.GetName() != word:
+		case r.GetState() == "removed":
+			removed = append(removed, r.GetRunner())
+		default:
 			found = append(found, r.GetRunner())
 		}
+	}
+	if len(found) == 0 && again {
+		found = removed
 	}
 	switch len(found) {
 	case 0:

@@ -663,7 +663,7 @@ func (d *double) RemoveRunner(_ context.Context,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.note("RemoveRunner %v", q.GetRunner() == d.runners[0].GetRunner())
-	d.runners = nil
+	d.runners[0].State = "removed"
 	return &fairleadv1.RemoveRunnerResponse{}, nil
 }
 
