@@ -19,6 +19,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/store/postgres"
 	"github.com/fairlead-ci/fairlead/internal/store/sqlite"
+	"github.com/fairlead-ci/fairlead/internal/tally"
 	"github.com/fairlead-ci/fairlead/internal/verify"
 )
 
@@ -30,6 +31,7 @@ var _ cli.Operator = operator{}
 // archive is the database side of the belongings.
 type archive interface {
 	store.Archive
+	store.Sizer
 	store.Losses
 	Partitions(ctx context.Context) ([]store.Ownership, error)
 	Close() error
@@ -293,4 +295,27 @@ func (operator) Losses(ctx context.Context, of cli.Belongings) (cli.Result, erro
 		}
 	}
 	return cli.Result{Value: map[string]any{"losses": all}, Text: textOfLosses(all)}, nil
+}
+
+// Tally implements cli.Operator.
+func (operator) Tally(ctx context.Context, of cli.Belongings, r cli.TallyRequest) (cli.Result, error) {
+	b, err := openBeside(ctx, of)
+	if err != nil {
+		return cli.Result{}, err
+	}
+	defer func() { _ = b.close() }()
+	config := tally.Config{Archive: b.archive, From: r.From, To: r.To, Progress: of.Progress}
+	if r.Book != "" {
+		file, err := os.Open(r.Book)
+		if err != nil {
+			return cli.Result{}, cli.Misuse(err)
+		}
+		defer func() { _ = file.Close() }()
+		config.Book = file
+	}
+	report, err := tally.Run(ctx, config)
+	if err != nil {
+		return cli.Result{}, refusing(err)
+	}
+	return cli.Result{Value: report, Text: textOfTally(report), Damaged: report.Wrong()}, nil
 }

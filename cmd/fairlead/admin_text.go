@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/backup"
 	"github.com/fairlead-ci/fairlead/internal/store"
+	"github.com/fairlead-ci/fairlead/internal/tally"
 	"github.com/fairlead-ci/fairlead/internal/verify"
 )
 
@@ -144,6 +146,31 @@ func textOfLosses(all []lossJSON) string {
 		}
 		fmt.Fprintf(&out, "%s  %s  accepted up to position %d, with %d held, by %s: %s\n", at, l.Partition, l.Through, l.Held,
 			printable(l.Actor), printable(l.Note))
+	}
+	return out.String()
+}
+
+func textOfTally(r *tally.Report) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d runs (%d open), %d attempts, %d jobs concluded; %d events in %d rows, %s\n", r.Runs, r.Open,
+		r.Attempts, r.Concluded, r.Events, r.Rows, size(r.Bytes))
+	if !r.From.IsZero() || !r.To.IsZero() {
+		fmt.Fprintf(&out, "Of them in the window: %d jobs\n", r.Jobs)
+	}
+	for _, outcome := range slices.Sorted(maps.Keys(r.Outcomes)) {
+		fmt.Fprintf(&out, "  %s %d\n", outcome, r.Outcomes[outcome])
+	}
+	for _, w := range []struct {
+		name string
+		wait *tally.Wait
+	}{{"ready until leased", &r.Leased}, {"ready until the runner has the manifest", &r.Got}} {
+		if w.wait.Count > 0 {
+			fmt.Fprintf(&out, "  %s: p50 %.1f ms, p99 %.1f ms, p99.9 %.1f ms, at most %.1f ms of %d\n", w.name, w.wait.P50,
+				w.wait.P99, w.wait.P999, w.wait.Max, w.wait.Count)
+		}
+	}
+	if r.Wrong() {
+		fmt.Fprintf(&out, "%d lost, %d executed twice: %s\n", r.Lost, r.Duplicated, strings.Join(r.Names, ", "))
 	}
 	return out.String()
 }

@@ -70,6 +70,7 @@ type Operator interface {
 	Rebuild(ctx context.Context, of Belongings, stream string) (Result, error)
 	AcceptLoss(ctx context.Context, of Belongings, r LossRequest) (Result, error)
 	Losses(ctx context.Context, of Belongings) (Result, error)
+	Tally(ctx context.Context, of Belongings, r TallyRequest) (Result, error)
 }
 
 // operates gives a command the flags that name belongings, and runs work on them.

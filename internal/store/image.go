@@ -56,3 +56,10 @@ type Archive interface {
 	// line; damage is no error.
 	Examine(ctx context.Context) ([]string, error)
 }
+
+// Sizer is an Archive that knows how large it is. Databases do.
+type Sizer interface {
+	// Size is how many bytes the tables and indexes take in the storage below, free pages
+	// between them included; what was committed and not yet moved to its place may be missing.
+	Size(ctx context.Context) (int64, error)
+}

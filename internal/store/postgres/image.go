@@ -160,3 +160,11 @@ FROM verify_heapam($1::regclass)`, table)
 	}
 	return found, nil
 }
+
+// Size implements store.Sizer.
+func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
+	if err := s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes); err != nil {
+		return 0, fmt.Errorf("read the size of the store: %w", asStoreError(err))
+	}
+	return bytes, nil
+}

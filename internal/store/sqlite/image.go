@@ -51,6 +51,9 @@ func (b *Beside) Examine(ctx context.Context) ([]string, error) {
 	return texts(found), err
 }
 
+// Size implements store.Sizer.
+func (b *Beside) Size(ctx context.Context) (int64, error) { return size(ctx, b.readers.db) }
+
 // Rewrite implements store.Archive. Beside a running server it waits for the server's
 // commit, and holds its next ones back while it works.
 func (b *Beside) Rewrite(ctx context.Context, work func(store.Rewriter) error) error {
@@ -73,6 +76,17 @@ func (s *Store) Image(ctx context.Context) (store.Image, error) { return openIma
 func (s *Store) Examine(ctx context.Context) ([]string, error) {
 	found, err := damage(ctx, s.readers.db, findingsMax)
 	return texts(found), err
+}
+
+// Size implements store.Sizer.
+func (s *Store) Size(ctx context.Context) (int64, error) { return size(ctx, s.readers.db) }
+
+func size(ctx context.Context, db *sql.DB) (bytes int64, err error) {
+	err = db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes)
+	if err != nil {
+		return 0, fmt.Errorf("read the size of the store: %w", asStoreError(err))
+	}
+	return bytes, nil
 }
 
 // Rewrite implements store.Archive.

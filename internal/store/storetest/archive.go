@@ -314,6 +314,9 @@ func copied(t *testing.T, w *archiveWorld) {
 // Promises: [BACKUP-3].
 func undamaged(t *testing.T, w *archiveWorld) {
 	w.fill(t)
+	if bytes := must[int64](t)(w.archive.(store.Sizer).Size(t.Context())); bytes < 4096 {
+		t.Errorf("the store takes %d bytes", bytes)
+	}
 	if found := must[[]string](t)(w.archive.Examine(t.Context())); len(found) != 0 {
 		t.Errorf("found %s", strings.Join(found, "; "))
 	}

@@ -44,6 +44,7 @@ const (
 type Database interface {
 	store.Store
 	store.Archive
+	store.Sizer
 }
 
 // World is a small server without a network: real kinds, a real store, real objects.

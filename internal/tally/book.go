@@ -1,0 +1,100 @@
+package tally
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// Words that lines of a book begin with.
+const (
+	BookRun   = "run" // a request for a run was answered with this run
+	BookGot   = "got" // a runner had verified the manifest of this attempt, at microseconds of Unix time
+	BookAcked = "ack" // the result of this attempt was acknowledged, at microseconds of Unix time
+)
+
+// lineMax is longer than any line of a book.
+const lineMax = 512
+
+// digest stands for a name: books of millions of names fit into memory. Two names that share
+// one among ten million are a chance of one in a hundred thousand.
+type digest uint64
+
+var seed = maphash.MakeSeed()
+
+func of[T ~string](name T) digest { return digest(maphash.String(seed, string(name))) }
+
+// job is an attempt without its number.
+type job struct {
+	run   digest
+	index int
+}
+
+// book is what somebody outside remembers.
+type book struct {
+	runs  map[digest]string // requests that were answered; the name is for the report
+	got   map[digest]int64
+	acked map[digest]string
+	given map[job]int // executions of a job
+}
+
+// readBook reads lines "run RUN", "got ATTEMPT MICROSECONDS" and "ack ATTEMPT MICROSECONDS".
+func readBook(in io.Reader) (*book, error) {
+	b := &book{runs: map[digest]string{}, got: map[digest]int64{}, acked: map[digest]string{}, given: map[job]int{}}
+	if in == nil {
+		return b, nil
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, lineMax), lineMax)
+	for n := 1; lines.Scan(); n++ {
+		if err := b.line(lines.Bytes()); err != nil {
+			return nil, fmt.Errorf("read book: line %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read book: %w", err)
+	}
+	return b, nil
+}
+
+func (b *book) line(text []byte) error {
+	word, rest, _ := bytes.Cut(text, []byte(" "))
+	name, at, timed := bytes.Cut(rest, []byte(" "))
+	if string(word) == BookRun && !timed && domain.ValidID(domain.PrefixRun, string(name)) {
+		b.runs[of(string(name))] = string(name)
+		return nil
+	}
+	id := domain.AttemptID(name)
+	run, index, _, ok := id.Split()
+	us, err := strconv.ParseInt(string(at), 10, 64)
+	if !ok || err != nil {
+		return fmt.Errorf("%q is no entry", domain.Clip(string(text), lineMax))
+	}
+	switch string(word) {
+	case BookGot:
+		if _, twice := b.got[of(id)]; !twice { // the same manifest again is no second execution
+			b.got[of(id)] = us
+			b.given[job{of(run), index}]++
+		}
+	case BookAcked:
+		b.acked[of(id)] = string(name)
+	default:
+		return fmt.Errorf("%q is no entry", domain.Clip(string(text), lineMax))
+	}
+	return nil
+}
+
+// Entry writes one line of a book.
+func Entry(to []byte, word, name string, at time.Time) []byte {
+	to = append(append(append(to, word...), ' '), name...)
+	if !at.IsZero() {
+		to = strconv.AppendInt(append(to, ' '), at.UnixMicro(), 10)
+	}
+	return append(to, '\n')
+}
