@@ -24,8 +24,9 @@ const (
 	pollFor = 20 * time.Second
 )
 
-// agent is a runner with one slot that speaks the real protocol over a connection of its
-// own and executes nothing: it reports success at once.
+// agent is a runner that speaks the real protocol over connections of its own and executes
+// nothing. Where it is used alone it has one slot and reports success at once; a hand works
+// with several.
 type agent struct {
 	client          runnerv1connect.RunnerServiceClient
 	session, secret string
@@ -40,10 +41,16 @@ type order struct {
 	lease    *runnerv1.Lease
 	manifest *manifest.Manifest
 	at       time.Time // when it had been verified
+
+	// Of a hand, which holds several at once.
+	slot    int
+	outcome domain.Outcome // that will be reported; none: the lease is declined
+	timer   *time.Timer    // until the execution is over
+	stopped bool           // it was told to stop
 }
 
 // enlist registers a runner with a one-time token, the way every runner does.
-func (s *stage) enlist(ctx context.Context, name string) (*agent, error) {
+func (s *stage) enlist(ctx context.Context, name string, slots int) (*agent, error) {
 	token, err := s.server.client.Pools.CreateRegistrationToken(
 		ctx,
 		&fairleadv1.CreateRegistrationTokenRequest{Pool: "default"},
@@ -51,13 +58,13 @@ func (s *stage) enlist(ctx context.Context, name string) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make registration token: %w", err)
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 1}
+	transport := &http.Transport{MaxIdleConnsPerHost: 2} // a poll, and what is said meanwhile
 	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: runnerv1connect.NewRunnerServiceClient(
 		connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, s.server.url)))}
 	answer, err := a.client.Register(
 		ctx,
 		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name,
-			Capacity: 1, Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
+			Capacity: uint32(slots), Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
 			ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()},
 	)
 	if err != nil {
@@ -73,16 +80,26 @@ func (s *stage) enlist(ctx context.Context, name string) (*agent, error) {
 }
 
 func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
-	a.sequence++
-	req.Session, req.Resume, req.Sequence, req.Token, req.Proof = a.session, a.secret, a.sequence, a.token, a.proof
+	a.label(req)
 	answer, err := a.client.Exchange(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("exchange of %s: %w", a.runner, err)
 	}
+	a.heard(answer)
+	return answer, nil
+}
+
+// label says on a request whose it is.
+func (a *agent) label(req *runnerv1.ExchangeRequest) {
+	a.sequence++
+	req.Session, req.Resume, req.Sequence, req.Token, req.Proof = a.session, a.secret, a.sequence, a.token, a.proof
+}
+
+// heard keeps the acknowledgement that came with an answer.
+func (a *agent) heard(answer *runnerv1.ExchangeResponse) {
 	if answer.GetToken() != "" {
 		a.token, a.proof = answer.GetToken(), answer.GetProof()
 	}
-	return answer, nil
 }
 
 // wait polls until there is an order. Its slot is offered under the number that it got
@@ -105,7 +122,7 @@ func (a *agent) wait(ctx context.Context) (order, error) {
 		if string(m.Runner) != a.runner || string(m.Slot) != slot || m.Epoch != lease.GetEpoch() {
 			return order{}, fmt.Errorf("order for %s: the manifest is for runner %s, slot %s", a.runner, m.Runner, m.Slot)
 		}
-		return order{lease, m, time.Now()}, nil
+		return order{lease: lease, manifest: m, at: time.Now()}, nil
 	}
 }
 

@@ -19,6 +19,7 @@ type Options struct {
 	Folder    string // where the temporary folder is made; "" is the system's
 	Store     string // a PostgreSQL URL for the server; "" is SQLite in the temporary folder
 	Isolation string // of the runner in `up`: auto, process or oci
+	HTML      string // path of a file that the report is also written to, as a page
 	Progress  io.Writer
 }
 

@@ -101,6 +101,19 @@ func TestTheWorkflowsCompile(t *testing.T) {
 	}
 }
 
+// The shapes are what they are called.
+func TestShapesOfRuns(t *testing.T) {
+	for shape, needs := range map[string][]int{ShapeFan: {0, 1, 1, 1, 3}, ShapeChain: {0, 1, 1, 1, 1},
+		ShapeWide: {0, 0, 0, 0, 0}} {
+		p := compiled(t, shapeText(shape, len(needs)))
+		for i, job := range p.Jobs {
+			if len(job.Needs) != needs[i] {
+				t.Errorf("%s: job %d needs %d others, want %d", shape, i, len(job.Needs), needs[i])
+			}
+		}
+	}
+}
+
 func TestALogIsAsLongAsWasAsked(t *testing.T) {
 	for _, size := range []int{1, 4096, 256 << 10} {
 		if got := len(logText(size)); got != size {

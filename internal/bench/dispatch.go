@@ -34,7 +34,7 @@ type floor struct {
 func Dispatch(ctx context.Context, o Options, of DispatchOptions) (*Report, error) {
 	settings := map[string]any{"runners": of.Runners, "jobs": of.Jobs}
 	return measure(ctx, "dispatch", o, "server", settings, func(ctx context.Context, s *stage) error {
-		first, err := s.introduce(ctx)
+		first, err := s.introduce(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func Dispatch(ctx context.Context, o Options, of DispatchOptions) (*Report, erro
 func (s *stage) floor(ctx, work context.Context, group *errgroup.Group, runners int) (*floor, error) {
 	f := &floor{orders: make(chan taken, 1024), told: newTimes()}
 	for i := range runners {
-		a, err := s.enlist(ctx, fmt.Sprint("agent-", i))
+		a, err := s.enlist(ctx, fmt.Sprint("agent-", i), 1)
 		if err != nil {
 			return nil, err
 		}

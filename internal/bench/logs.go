@@ -82,7 +82,7 @@ func Logs(ctx context.Context, o Options, of LogOptions) (*Report, error) {
 // printers makes runners that hold an attempt each.
 func (s *stage) printers(ctx context.Context, n int) ([]order, []*agent, error) {
 	orders, agents := make([]order, n), make([]*agent, n)
-	first, err := s.introduce(ctx) // asks for the first run
+	first, err := s.introduce(ctx, nil) // asks for the first run
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +92,7 @@ func (s *stage) printers(ctx context.Context, n int) ([]order, []*agent, error) 
 				return nil, nil, err
 			}
 		}
-		if agents[i], err = s.enlist(ctx, fmt.Sprint("printer-", i)); err != nil {
+		if agents[i], err = s.enlist(ctx, fmt.Sprint("printer-", i), 1); err != nil {
 			return nil, nil, err
 		}
 		if orders[i], err = agents[i].wait(ctx); err != nil {

@@ -21,6 +21,22 @@ type Report struct {
 	Settings map[string]any `json:"settings"`
 	Figures  []Figure       `json:"figures"`
 	Notes    []string       `json:"notes"`
+
+	// Of a load of many runners.
+	JobsPerSecond float64  `json:"jobs_per_second,omitempty"` // committed in the window, by history
+	Dispatch      *Wait    `json:"dispatch_ms,omitempty"`     // ready until a runner has verified the manifest
+	Lost          *int64   `json:"lost,omitempty"`            // answered or acknowledged, and not in history
+	Duplicated    *int64   `json:"duplicated,omitempty"`      // executions beyond the first
+	Seconds       []Sample `json:"seconds,omitempty"`
+}
+
+// Wait is how a wait is distributed, in milliseconds.
+type Wait struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
 }
 
 // Server is the process that was measured.
@@ -31,6 +47,11 @@ type Server struct {
 	Durability string `json:"durability"`
 	Isolation  string `json:"isolation,omitempty"` // of the runner in it
 	Usage      Usage  `json:"usage"`               // while it was measured
+
+	// Of a load of many runners, for each job that was committed.
+	CPUPerJob   float64 `json:"cpu_us_per_job,omitempty"`
+	BytesPerJob float64 `json:"bytes_per_job,omitempty"` // that the store keeps
+	RSS         int64   `json:"rss_bytes,omitempty"`     // at the end of the window
 }
 
 // Disk is the time of a write and sync of 4 KiB in the server's folder.
@@ -47,6 +68,7 @@ type Figure struct {
 	Unit   string  `json:"unit"`
 	Aim    float64 `json:"aim,omitempty"` // what we want it to be, for the median of a spread
 	Spread *Spread `json:"spread,omitempty"`
+	Wait   *Wait   `json:"wait,omitempty"` // where another process counted
 }
 
 func (r *Report) spread(name, about string, t *times) {
@@ -57,6 +79,13 @@ func (r *Report) spread(name, about string, t *times) {
 
 func (r *Report) value(name, about string, value float64, unit string) {
 	r.Figures = append(r.Figures, Figure{Name: name, About: about, Value: value, Unit: unit})
+}
+
+// wait adds a wait that another process has counted.
+func (r *Report) wait(name, about string, w *Wait) {
+	if w.Count > 0 {
+		r.Figures = append(r.Figures, Figure{Name: name, About: about, Value: w.P50, Unit: "ms", Wait: w})
+	}
 }
 
 // aim puts what we want beside the last figure.
@@ -110,9 +139,13 @@ func (r *Report) figures() string {
 			fmt.Sprintf("%.1f", s.Max), fmt.Sprint(s.Count), "ms", amount(aim))
 	}
 	for _, f := range r.Figures {
-		if f.Spread != nil {
+		switch {
+		case f.Spread != nil:
 			line(f.Name, f.Spread, f.Aim)
-		} else {
+		case f.Wait != nil:
+			row(f.Name, fmt.Sprintf("%.1f", f.Wait.P50), "", fmt.Sprintf("%.1f", f.Wait.P99), fmt.Sprintf("%.1f", f.Wait.Max),
+				fmt.Sprint(f.Wait.Count), "ms", amount(f.Aim))
+		default:
 			row(f.Name, number(f.Value), "", "", "", "", f.Unit, amount(f.Aim))
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	oneJob   = "one.yml"   // one job with one empty step
 	chainJob = "chain.yml" // ten such jobs, one after the other
 	wideJob  = "wide.yml"  // ten such jobs beside each other
+	fleetJob = "fleet.yml" // of a shape that was asked for
 	jobsMany = 10
 )
 
@@ -33,14 +34,46 @@ func workflowText(n int, chained bool) string {
 	return out.String()
 }
 
+// Shapes of a run's graph.
+const (
+	ShapeFan   = "fan"   // the first, then all but the last beside each other, then the last
+	ShapeChain = "chain" // each needs the one before
+	ShapeWide  = "wide"  // none needs another
+)
+
+// shapeText writes a workflow of n jobs of a shape.
+func shapeText(shape string, n int) string {
+	if shape != ShapeFan || n < 3 {
+		return workflowText(n, shape != ShapeWide)
+	}
+	var out strings.Builder
+	out.WriteString("on: workflow_dispatch\njobs:\n")
+	var middle []string
+	for i := range n {
+		fmt.Fprintf(&out, "  job-%d:\n    runs-on: ubuntu-latest\n", i)
+		switch {
+		case i == n-1:
+			fmt.Fprintf(&out, "    needs: [%s]\n", strings.Join(middle, ", "))
+		case i > 0:
+			out.WriteString("    needs: job-0\n")
+			middle = append(middle, fmt.Sprintf("job-%d", i))
+		}
+		out.WriteString("    steps:\n      - run: \":\"\n")
+	}
+	return out.String()
+}
+
 // repository makes a small git repository with the workflows, and an editor's worth of
 // files, so that looking for changes costs what it costs.
-func (s *stage) repository(ctx context.Context) (string, error) {
+func (s *stage) repository(ctx context.Context, further map[string]string) (string, error) {
 	root := filepath.Join(s.folder, "sample")
 	files := map[string]string{
 		".github/workflows/" + oneJob:   workflowText(1, false),
 		".github/workflows/" + chainJob: workflowText(jobsMany, true),
 		".github/workflows/" + wideJob:  workflowText(jobsMany, false),
+	}
+	for name, text := range further {
+		files[".github/workflows/"+name] = text
 	}
 	for i := range 200 {
 		files[fmt.Sprintf("source/part%d/file%d.txt", i%20, i)] = strings.Repeat(fmt.Sprintf("line of file %d\n", i), 100)
@@ -77,9 +110,10 @@ type accepted struct {
 	Commit     string  `json:"commit"`
 }
 
-// introduce registers the repository and sends its commit, as a first run does.
-func (s *stage) introduce(ctx context.Context) (accepted, error) {
-	root, err := s.repository(ctx)
+// introduce registers the repository, with further workflows by their names, and sends its
+// commit, as a first run does.
+func (s *stage) introduce(ctx context.Context, further map[string]string) (accepted, error) {
+	root, err := s.repository(ctx, further)
 	if err != nil {
 		return accepted{}, err
 	}

@@ -21,6 +21,7 @@ type Spread struct {
 	P50   float64 `json:"p50_ms"`
 	P90   float64 `json:"p90_ms"`
 	P99   float64 `json:"p99_ms"`
+	P999  float64 `json:"p999_ms"`
 	Max   float64 `json:"max_ms"`
 	Mean  float64 `json:"mean_ms"`
 }
@@ -50,5 +51,5 @@ func (t *times) spread() *Spread {
 	h := t.histogram
 	ms := func(us int64) float64 { return float64(us) / 1000 }
 	return &Spread{Count: h.TotalCount(), Min: ms(h.Min()), P50: ms(h.ValueAtQuantile(50)), P90: ms(h.ValueAtQuantile(90)),
-		P99: ms(h.ValueAtQuantile(99)), Max: ms(h.Max()), Mean: h.Mean() / 1000}
+		P99: ms(h.ValueAtQuantile(99)), P999: ms(h.ValueAtQuantile(99.9)), Max: ms(h.Max()), Mean: h.Mean() / 1000}
 }

@@ -20,6 +20,7 @@ type Usage struct {
 	CPUChildren float64 `json:"cpu_children_seconds"` // of processes that it started and that ended
 	Written     int64   `json:"written_bytes"`        // to the disk, page cache and all
 	Threads     int     `json:"threads"`
+	CPUPerJob   float64 `json:"cpu_us_per_job,omitempty"` // of a load of many runners
 }
 
 // usageOf reads what a process took so far.

@@ -49,6 +49,11 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 		{"dispatch", func(ctx context.Context, o Options) (*Report, error) {
 			return Dispatch(ctx, o, DispatchOptions{Runners: 3, Jobs: 10})
 		}, []string{"ready until manifest", "request until manifest", "result until acknowledged", "jobs"}},
+		{"fleet", func(ctx context.Context, o Options) (*Report, error) {
+			return Fleet(ctx, o, FleetOptions{Runners: 4, Slots: 2, Duration: time.Second, Shape: ShapeFan, Jobs: 5,
+				LogBytes: 100})
+		}, []string{"registration", "jobs", "ready until manifest", "ready until leased", "request until answer",
+			"result until acknowledged", "server's processor time", "exchanges", "stored"}},
 		{"logs", func(ctx context.Context, o Options) (*Report, error) {
 			return Logs(ctx, o, LogOptions{Bytes: 10_000_000, Runners: 2, ChunkBytes: 64 << 10})
 		}, []string{"ingest", "exchange", "result until sealed"}},
@@ -78,6 +83,36 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// Failures, declined leases, cancelled runs and a clock instead of a closed loop: whatever
+// happens to a job, history accounts for it.
+func TestAFleetThatMeetsTrouble(t *testing.T) {
+	o := Options{Program: program, Version: "test", Folder: t.TempDir()}
+	r, err := Fleet(t.Context(), o, FleetOptions{Runners: 6, Slots: 2, Duration: 2 * time.Second,
+		Shape: ShapeChain, Jobs: 3, Rate: 60, JobTime: 20 * time.Millisecond, LogBytes: 100,
+		Fail: 10, Decline: 20, Cancel: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.JobsPerSecond <= 0 || r.Dispatch.Count == 0 || *r.Lost != 0 || *r.Duplicated != 0 || len(r.Seconds) == 0 {
+		t.Errorf("report %+v", r)
+	}
+	if r.Server.CPUPerJob <= 0 || r.Server.BytesPerJob <= 0 || r.Server.RSS < mebi || r.Generator.CPUPerJob <= 0 {
+		t.Errorf("report %+v", r)
+	}
+	var page strings.Builder
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<!doctype html>", "fairlead bench fleet", "<polyline", "Results acknowledged"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%q is not in the page", want)
+		}
+	}
+	if strings.Contains(page.String(), "http://") || strings.Contains(page.String(), "https://") {
+		t.Error("the page needs something from elsewhere")
 	}
 }
 

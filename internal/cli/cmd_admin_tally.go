@@ -25,8 +25,9 @@ jobs were committed between two moments, and how long each waited from ready to 
 answered, "got ATTEMPT MICROSECONDS" for a manifest that a runner verified, "ack ATTEMPT MICROSECONDS" for a
 result that was acknowledged (microseconds of Unix time). What the book has and history does not is lost; a
 job that was executed once more without a reason that history knows is duplicated. Then the exit code is 1.`,
-		Example: "  fairlead admin tally\n  fairlead admin tally --from 2026-03-01T12:00:00Z --to 2026-03-01T13:00:00Z --json",
-		Args:    cobra.NoArgs,
+		Example: "  fairlead admin tally\n" +
+			"  fairlead admin tally --from 2026-03-01T12:00:00Z --to 2026-03-01T13:00:00Z --json",
+		Args: cobra.NoArgs,
 	}
 	command.Flags().StringVar(&from, "from", "", "count jobs that ended at this `time` or later (RFC 3339)")
 	command.Flags().StringVar(&to, "to", "", "count jobs that ended before this `time` (RFC 3339)")

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -13,11 +15,11 @@ import (
 
 func (a *app) cmdBench() *cobra.Command {
 	family := a.family("bench", "Measure this program on this machine", a.cmdBenchRun(), a.cmdBenchDispatch(),
-		a.cmdBenchLogs(), a.cmdBenchIdle(), a.cmdBenchFailover())
+		a.cmdBenchFleet(), a.cmdBenchLogs(), a.cmdBenchIdle(), a.cmdBenchFailover())
 	family.Long = `Every measurement starts a server of its own in a temporary folder, as a process of its own, and asks it
 through the API and the runner protocol like anybody else. Its table says what machine it was, how busy,
 and how long the disk took for a synced write before and after; server and generator are told apart.
---json prints the same as one object. docs/ops/performance.md explains every figure.`
+--json prints the same as one object, --html writes a page. docs/ops/performance.md explains every figure.`
 	return family
 }
 
@@ -26,6 +28,7 @@ func benchFlags(flags *pflag.FlagSet, o *bench.Options) {
 	flags.StringVar(&o.Store, "store", "", "PostgreSQL `URL` of an empty database for the server (default SQLite)")
 	flags.StringVar(&o.Folder, "dir", "", "where the temporary `folder` is made: its disk is what is measured "+
 		"(default the system's)")
+	flags.StringVar(&o.HTML, "html", "", "also write the report as a page, to this `file`")
 }
 
 // bench wraps the work of a measurement.
@@ -45,6 +48,12 @@ func (a *app) bench(
 		report, err := work(ctx)
 		if err != nil {
 			return err
+		}
+		if o.HTML != "" {
+			var page bytes.Buffer
+			if err := errors.Join(report.WriteHTML(&page), os.WriteFile(o.HTML, page.Bytes(), 0o644)); err != nil {
+				return fmt.Errorf("write report: %w", err)
+			}
 		}
 		if a.json {
 			return a.printJSON(report)

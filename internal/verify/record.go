@@ -71,7 +71,8 @@ func (c *check) counters(ctx context.Context) error {
 	for key, have := range c.numbers {
 		if have.highest > values[key] {
 			c.found(Finding{Code: CounterLow, Tenant: key.tenant, Table: store.TableCounters, Row: key.name,
-				Fix: fixStorage, Text: fmt.Sprintf("counter %s is at %d, and number %d was given", key.name, values[key], have.highest)})
+				Fix: fixStorage, Text: fmt.Sprintf("counter %s is at %d, and number %d was given",
+					key.name, values[key], have.highest)})
 		}
 		if have.count > have.highest {
 			c.found(Finding{Code: NumberTwice, Tenant: key.tenant, Table: store.TableCounters, Row: key.name,

@@ -45,7 +45,7 @@ func (b *beside) RecordLoss(ctx context.Context, l store.Loss) (store.Loss, erro
 	return b.b.RecordLoss(ctx, l)
 }
 func (b *beside) Examine(ctx context.Context) ([]string, error) { return b.b.Examine(ctx) }
-func (b *beside) Size(ctx context.Context) (int64, error) { return b.b.Size(ctx) }
+func (b *beside) Size(ctx context.Context) (int64, error)       { return b.b.Size(ctx) }
 func (b *beside) Close() error {
 	if err := b.b.Close(); err != nil {
 		return err
