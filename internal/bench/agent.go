@@ -47,6 +47,7 @@ type order struct {
 	outcome domain.Outcome // that will be reported; none: the lease is declined
 	timer   *time.Timer    // until the execution is over
 	stopped bool           // it was told to stop
+	over    bool           // nothing is left to do but to report
 }
 
 // enlist registers a runner with a one-time token, the way every runner does.

@@ -20,6 +20,7 @@ type Options struct {
 	Store     string // a PostgreSQL URL for the server; "" is SQLite in the temporary folder
 	Isolation string // of the runner in `up`: auto, process or oci
 	HTML      string // path of a file that the report is also written to, as a page
+	Profile   string // path of a file for the server's processor profile of the window; "" is none
 	Progress  io.Writer
 }
 

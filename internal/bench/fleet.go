@@ -125,8 +125,15 @@ func (l *traffic) phases(ctx context.Context) error {
 	}
 	l.progress("steady for %s", l.of.Duration)
 	l.openWindow()
+	profile := errgroup.Group{}
+	if l.options.Profile != "" {
+		profile.Go(func() error { return l.profile(ctx, l.of.Duration) })
+	}
 	l.sample(ctx)
 	l.closeWindow()
+	if err := profile.Wait(); err != nil {
+		return err
+	}
 	if err := l.end(); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (h *hand) serve(ctx context.Context) error {
 			return nil
 		case n := <-h.news:
 			if o, over := n.(*order); over {
-				h.ended = append(h.ended, o)
+				h.end(o)
 				continue
 			}
 			if err := h.take(n.(reply)); err != nil {
@@ -84,6 +84,12 @@ func (h *hand) serve(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// end notes that an execution is over, and is to be reported.
+func (h *hand) end(o *order) {
+	o.over = true
+	h.ended = append(h.ended, o)
 }
 
 func (h *hand) offers() []string {
@@ -112,6 +118,9 @@ func (h *hand) request(free []string, poll bool) asked {
 		a.req.WaitMs = pollFor.Milliseconds()
 	}
 	for id, o := range h.held {
+		if o.over {
+			continue
+		}
 		a.req.Renewals = append(a.req.Renewals, &runnerv1.Renewal{Attempt: id, Epoch: o.lease.GetEpoch(),
 			Observed: string(domain.ObservedRunning)})
 		if o.stopped {
@@ -193,7 +202,7 @@ func (h *hand) take(r reply) error {
 	for _, o := range r.reported {
 		if !acked[o.lease.GetAttempt()] {
 			if _, held := h.held[o.lease.GetAttempt()]; held {
-				h.ended = append(h.ended, o) // said again
+				h.end(o) // said again
 			}
 			continue
 		}
@@ -245,7 +254,7 @@ func (h *hand) accept(lease *runnerv1.Lease) error {
 	}
 	h.slots[o.slot].taken, h.held[lease.GetAttempt()] = true, o
 	if h.dice.IntN(100) < h.load.of.Decline {
-		h.ended = append(h.ended, o)
+		h.end(o)
 		return nil
 	}
 	h.load.write(bookGot, lease.GetAttempt(), o.at)
@@ -254,7 +263,7 @@ func (h *hand) accept(lease *runnerv1.Lease) error {
 		o.outcome = domain.OutcomeFailure
 	}
 	if h.load.of.JobTime == 0 {
-		h.ended = append(h.ended, o)
+		h.end(o)
 		return nil
 	}
 	o.timer = time.AfterFunc(h.load.of.JobTime, func() { h.news <- o })
@@ -272,5 +281,5 @@ func (h *hand) stop(c *runnerv1.Cancel) {
 		return
 	}
 	o.outcome = domain.OutcomeCancelled
-	h.ended = append(h.ended, o)
+	h.end(o)
 }

@@ -28,6 +28,7 @@ type server struct {
 	cmd    *exec.Cmd
 	data   string
 	url    string
+	pprof  string // address of its profiles; "" is none
 	client *client.Client
 	ended  chan error
 
@@ -56,7 +57,18 @@ func startServer(ctx context.Context, o Options, command, folder string) (*serve
 	if command == "up" && o.Isolation != "" {
 		args = append(args, "--isolation", o.Isolation)
 	}
-	return launch(ctx, o, command, filepath.Join(folder, "data"), args...)
+	if o.Profile == "" {
+		return launch(ctx, o, command, filepath.Join(folder, "data"), args...)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s, err := launch(ctx, o, command, filepath.Join(folder, "data"), append(args, "--pprof", address)...)
+	if err == nil {
+		s.pprof = address
+	}
+	return s, err
 }
 
 // launch starts a server with a data folder and flags.

@@ -43,6 +43,7 @@ by the clock, however long answers take, and latencies count from when a request
 	benchFlags(flags, &o)
 	flags.Lookup("store").Usage = "sqlite, or the PostgreSQL `URL` of an empty database for the server"
 	flags.Lookup("store").DefValue = "sqlite"
+	flags.StringVar(&o.Profile, "profile", "", "write the server's processor profile of the window to this `file`")
 	flags.IntVar(&of.Runners, "runners", 100, "runners")
 	flags.IntVar(&of.Slots, "slots", 4, "slots of each runner")
 	flags.DurationVar(&of.Warm, "warm", 5*time.Second, "time before the window")
