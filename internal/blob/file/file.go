@@ -4,10 +4,11 @@
 // can look at the folder with ordinary tools, and a backup is a copy. It takes no lock; the
 // owner of the data folder does (one server per folder).
 //
-// Invariants: an object appears under its name only when its bytes are on the disk (temp
-// file, fsync, link, fsync of the folder); link never replaces, so a key is created once,
-// whoever races; what a crash left half-written sits in "tmp" and is removed at Open; no key
-// leaves the folder, because every access goes through an os.Root.
+// Invariants: an object appears under its name only when its bytes are on the disk (a file
+// without a name or in "tmp", fsync, link, fsync of the folder); link never replaces, so a key
+// is created once, whoever races; what a crash left half-written is removed by the file system
+// or, from "tmp", at Open; no key leaves the folder, because every folder is opened through an
+// os.Root and no link in it is followed.
 //
 // Read next: internal/blob/file/put.go
 package file
@@ -41,10 +42,14 @@ const (
 type Store struct {
 	root   *os.Root
 	temp   atomic.Uint64
-	drafts string // the folder of what is being written
+	drafts string      // the folder of what is being written
+	named  atomic.Bool // files without a name are not possible here
 
 	mu      sync.Mutex
 	folders map[string]bool // folders known to be on the disk
+	dirs    map[string]*dir // folders that are held open
+	recent  []string        // their names, in the order in which they were opened
+	most    int             // so many at a time
 }
 
 // Open opens the folder, makes it if need be, and removes what a crash left half-written.
@@ -69,7 +74,7 @@ func openIn(folder, drafts string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object folder: %w", err)
 	}
-	s := &Store{root: root, drafts: drafts, folders: map[string]bool{}}
+	s := &Store{root: root, drafts: drafts, folders: map[string]bool{}, dirs: map[string]*dir{}, most: dirsMax}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -85,11 +90,24 @@ func (s *Store) prepare() error {
 			return fmt.Errorf("make object folder %s: %w", name, err)
 		}
 	}
+	drafts, done, err := s.dir(s.drafts)
+	if err != nil {
+		return fmt.Errorf("open object folder %s: %w", s.drafts, err)
+	}
+	s.named.Store(!canNameless(drafts.File))
+	done()
 	return s.syncFolder(".")
 }
 
 // Close lets go of the folder. Readers that are open stay usable.
-func (s *Store) Close() error { return s.root.Close() }
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for folder, d := range s.dirs {
+		s.letGo(folder, d)
+	}
+	return s.root.Close()
+}
 
 // path is the file of a valid key.
 func path(key string) string {
@@ -104,7 +122,7 @@ func (s *Store) Open(_ context.Context, key string, offset, length int64) (io.Re
 	if offset < 0 || length < -1 {
 		return nil, fmt.Errorf("open object %s: range %d+%d is negative", key, offset, length)
 	}
-	f, err := s.root.Open(path(key))
+	f, err := s.openObject(path(key))
 	if err != nil {
 		return nil, fault("open", key, err)
 	}
@@ -130,11 +148,11 @@ func (s *Store) Size(_ context.Context, key string) (int64, error) {
 	if err := blob.ValidKey(key); err != nil {
 		return 0, err
 	}
-	info, err := s.root.Stat(path(key))
+	size, err := s.sizeOf(path(key))
 	if err != nil {
 		return 0, fault("size", key, err)
 	}
-	return info.Size(), nil
+	return size, nil
 }
 
 // Delete implements blob.Store. Folders stay: they are reused.
@@ -142,7 +160,7 @@ func (s *Store) Delete(_ context.Context, key string) error {
 	if err := blob.ValidKey(key); err != nil {
 		return err
 	}
-	if err := s.root.Remove(path(key)); err != nil && !missing(err) {
+	if err := s.remove(path(key)); err != nil && !missing(err) {
 		return fault("delete", key, err)
 	}
 	return nil

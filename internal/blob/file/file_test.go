@@ -25,17 +25,25 @@ func open(t *testing.T, folder string) *Store {
 	return s
 }
 
+// Objects are written without a name where the file system can, and with one where not.
 func TestConformance(t *testing.T) {
-	folders := map[blob.Store]string{}
-	blobtest.Run(t, blobtest.Harness{
-		Open: func(t *testing.T) blob.Store {
-			folder := t.TempDir()
-			s := open(t, folder)
-			folders[s] = folder
-			return s
-		},
-		Reopen: func(t *testing.T, old blob.Store) blob.Store { return open(t, folders[old]) },
-	})
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
+			folders := map[blob.Store]string{}
+			use := func(t *testing.T, folder string) *Store {
+				s := open(t, folder)
+				if named { // else as the file system of the temporary folder has it
+					s.named.Store(true)
+				}
+				folders[s] = folder
+				return s
+			}
+			blobtest.Run(t, blobtest.Harness{
+				Open:   func(t *testing.T) blob.Store { return use(t, t.TempDir()) },
+				Reopen: func(t *testing.T, old blob.Store) blob.Store { return use(t, folders[old]) },
+			})
+		})
+	}
 }
 
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
@@ -76,6 +84,63 @@ func TestALinkDoesNotLeadOut(t *testing.T) {
 	}
 	if err := s.Put(t.Context(), "out/new", strings.NewReader("x"), 1); err == nil {
 		t.Error("wrote outside the folder")
+	}
+}
+
+// Folders are held open; one that was removed, or another one in its place, is noticed.
+func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder)
+	put := func(key string) {
+		t.Helper()
+		if err := s.Put(t.Context(), key, strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Size(t.Context(), key); err != nil || n != 1 {
+			t.Errorf("%s: %d, %v", key, n, err)
+		}
+	}
+	put("a/b/one")
+	if err := os.RemoveAll(filepath.Join(folder, objectsFolder, "a"+folderSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(t.Context(), "a/b/one", 0, -1); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("what was removed: %v", err)
+	}
+	put("a/b/two")
+	if _, err := os.Stat(filepath.Join(folder, objectsFolder, "a"+folderSuffix, "b"+folderSuffix, "two")); err != nil {
+		t.Error(err)
+	}
+}
+
+// No more folders are held open than the bound, and none is left open at the end.
+func TestFoldersThatAreHeldOpenAreBounded(t *testing.T) {
+	descriptors := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatalf("counting descriptors needs /proc: %v", err)
+		}
+		return len(entries)
+	}
+	before := descriptors()
+	s := open(t, t.TempDir())
+	s.most = 16
+	for i := range 3 * s.most {
+		if err := s.Put(t.Context(), fmt.Sprintf("f%d/x", i), strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(s.dirs) > s.most || len(s.recent) != len(s.dirs) {
+		t.Errorf("%d folders are held, %d in order", len(s.dirs), len(s.recent))
+	}
+	if now := descriptors(); now > before+s.most+8 {
+		t.Errorf("%d descriptors, %d before", now, before)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if now := descriptors(); now > before+2 {
+		t.Errorf("%d descriptors are left, %d before", now, before)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
@@ -27,16 +26,16 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) er
 	}
 	target := path(key)
 	// A taken key costs a look, not a whole write. Link below is what decides.
-	if _, err := s.root.Stat(target); err == nil {
+	if _, err := s.sizeOf(target); err == nil {
 		return fmt.Errorf("put object %s: %w", key, blob.ErrExists)
 	}
-	temp := s.drafts + "/" + strconv.FormatUint(s.temp.Add(1), 36)
-	err := s.write(ctx, temp, r, size)
+	d, err := s.draft()
 	if err == nil {
-		err = s.publish(temp, target)
-	}
-	if e := s.root.Remove(temp); e != nil && !missing(e) {
-		err = errors.Join(err, e)
+		err = d.write(ctx, r, size)
+		if err == nil {
+			err = s.publish(d, target)
+		}
+		err = errors.Join(err, s.discard(d))
 	}
 	if err != nil {
 		return fault("put", key, err)
@@ -44,26 +43,58 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) er
 	return nil
 }
 
-func (s *Store) write(ctx context.Context, temp string, r io.Reader, size int64) (err error) {
-	f, err := s.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
+// draft is an object that is being written. Where the file system can, it has no name before
+// it is whole: a crash leaves nothing of it, and one folder changes once instead of two folders
+// three times.
+type draft struct {
+	*os.File
+	path string // empty: it has no name
+}
+
+// errNamed: the file system can't make files without a name.
+var errNamed = errors.New("files need a name here")
+
+func (s *Store) draft() (d draft, err error) {
+	if !s.named.Load() {
+		drafts, done, err := s.dir(s.drafts)
+		if err != nil {
+			return d, err
+		}
+		d.File, err = nameless(int(drafts.Fd()))
+		done()
+		if !errors.Is(err, errNamed) {
+			return d, err
+		}
+		s.named.Store(true)
+	}
+	d.path = s.drafts + "/" + strconv.FormatUint(s.temp.Add(1), 36)
+	d.File, err = s.create(d.path)
+	return d, err
+}
+
+// discard lets go of a draft; what has got a name keeps it.
+func (s *Store) discard(d draft) error {
+	err := d.Close()
+	if d.path == "" {
 		return err
 	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
+	if e := s.remove(d.path); e != nil && !missing(e) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+func (d draft) write(ctx context.Context, r io.Reader, size int64) error {
 	buffer := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buffer)
-	n, err := io.CopyBuffer(&sink{ctx: ctx, file: f}, r, *buffer)
+	n, err := io.CopyBuffer(&sink{ctx: ctx, file: d.File}, r, *buffer)
 	if err != nil {
 		return err
 	}
 	if size >= 0 && n != size {
 		return fmt.Errorf("got %d bytes, want %d: %w", n, size, io.ErrUnexpectedEOF)
 	}
-	return f.Sync()
+	return d.Sync()
 }
 
 // sink writes until the context ends. It hides ReadFrom, so that CopyBuffer uses the
@@ -81,19 +112,21 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 // publish gives a written file its name, durably.
-func (s *Store) publish(temp, target string) error {
-	folder := target[:strings.LastIndexByte(target, '/')]
-	if err := s.makeFolder(folder); err != nil {
-		return err
+func (s *Store) publish(d draft, target string) error {
+	folder, _ := split(target)
+	err := s.makeFolder(folder)
+	if err == nil {
+		err = s.link(d, target)
 	}
-	if err := s.root.Link(temp, target); err != nil {
-		return err
+	if missing(err) { // somebody removed folders that were there
+		s.mu.Lock()
+		clear(s.folders)
+		s.mu.Unlock()
+		if err = s.makeFolder(folder); err == nil {
+			err = s.link(d, target)
+		}
 	}
-	if err := s.syncFolder(folder); err != nil {
-		// The name may or may not survive a crash. The caller hears of a failure, so it goes.
-		return errors.Join(err, s.root.Remove(target))
-	}
-	return nil
+	return err
 }
 
 // makeFolder makes a folder and its parents, each durable in its own parent before use.
@@ -104,7 +137,7 @@ func (s *Store) makeFolder(folder string) error {
 	if known || folder == objectsFolder {
 		return nil
 	}
-	parent := folder[:strings.LastIndexByte(folder, '/')]
+	parent, _ := split(folder)
 	if err := s.makeFolder(parent); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func OpenToRead(folder string) (*Reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object folder: %w", err)
 	}
-	return &Reading{&Store{root: root, folders: map[string]bool{}}}, nil
+	return &Reading{&Store{root: root, folders: map[string]bool{}, dirs: map[string]*dir{}, most: dirsMax}}, nil
 }
 
 // Put implements blob.Store; it refuses.
