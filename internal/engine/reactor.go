@@ -96,6 +96,9 @@ func (t *tail) loop(ctx context.Context) {
 				return
 			}
 		}
+		if len(rows) > 0 && !t.mark(ctx) {
+			return
+		}
 		if err != nil {
 			t.driver.engine.cfg.Log.Warn("reactor can't read its rows", "reactor", t.reactor.Name(), "error", err)
 			if !host.Pause(ctx, t.driver.engine.cfg.Host, time.Second) {
@@ -123,12 +126,18 @@ func (t *tail) handle(ctx context.Context, row Committed) bool {
 		}
 		t.driver.engine.cfg.Log.Warn("reactor will try again", "reactor", t.reactor.Name(),
 			"stream", row.Stream, "version", row.Version, "error", err)
-		if !host.Pause(ctx, t.driver.engine.cfg.Host, wait) {
+		if !t.mark(ctx) || !host.Pause(ctx, t.driver.engine.cfg.Host, wait) {
 			return false
 		}
 	}
 	t.at = row.Position
-	return t.driver.send(ctx, inCursor{t.reactor.Name(), row.Position}) == nil
+	return true
+}
+
+// mark tells the owner how far the reactor has come: once for all rows that came together, and
+// before it waits.
+func (t *tail) mark(ctx context.Context) bool {
+	return t.driver.send(ctx, inCursor{t.reactor.Name(), t.at}) == nil
 }
 
 // next takes rows after the cursor from memory, or from the store when memory begins
