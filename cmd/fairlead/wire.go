@@ -46,13 +46,13 @@ func (s *server) wire(ctx context.Context) (front, error) {
 		}
 	}
 	s.newEngine()
-	contexts := order.Frozen{Blobs: s.blobs}
+	contexts := &order.Frozen{Blobs: s.blobs}
 	s.trigger = trigger.New(trigger.Config{Engine: s.engine, Views: s.store, Blobs: s.blobs, Source: s.mirrors,
 		NewID: newID, Now: s.now, ServerURL: s.url, Log: s.log,
 		RunLimits: run.Limits{CancelGraceSeconds: int64(max(s.o.CancelGrace/time.Second, 1))}})
 	s.dispatch = dispatch.New(dispatch.Config{
 		Engine: s.engine, Signer: s.signer, Logs: s.logs, Clock: s.clock, Log: s.log, Mint: mint,
-		Manifests: &order.Writer{Engine: s.engine, Blobs: s.blobs, Contexts: contexts, Now: s.now,
+		Manifests: &order.Writer{Blobs: s.blobs, Contexts: contexts, Now: s.now,
 			Limits: manifest.Limits{StepLogBytes: stepLogBytes, AttemptLogBytes: attemptLogBytes,
 				GraceSeconds: int64(s.o.CancelGrace / time.Second)},
 			Token: func(t domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {

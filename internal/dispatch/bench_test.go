@@ -133,7 +133,7 @@ func newHall(b *testing.B) *hall {
 		Pools: []domain.PartitionID{benchPool.Partition()}, Clock: clock, Hold: time.Minute})
 	h.dispatch = dispatch.New(dispatch.Config{Engine: h.engine, Signer: h.signer, Logs: gateway, Clock: clock,
 		Log: slog.New(slog.DiscardHandler), Partitions: 2, Grace: 10 * time.Second,
-		Manifests: &order.Writer{Engine: h.engine, Blobs: h.blobs, Contexts: order.Frozen{Blobs: h.blobs}, Now: now,
+		Manifests: &order.Writer{Blobs: h.blobs, Contexts: &order.Frozen{Blobs: h.blobs}, Now: now,
 			Token: func(t domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
 				return tokens.Mint(credential.AttemptClaim{Tenant: t, Attempt: a, Epoch: epoch})
 			},

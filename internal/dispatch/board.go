@@ -42,13 +42,15 @@ type lease struct {
 	runner    domain.RunnerID
 	pool      domain.PoolID
 	slot      domain.SlotToken
+	brief     run.Brief
 	until     time.Time
 	abandonBy time.Time
 	lastSeen  time.Time
 	uncertain bool
 	lapse
 	stop *stop
-	held bool // the runner has named it in a renewal
+	held bool          // the runner has named it in a renewal
+	told time.Duration // when the runner was told of it last, by the host's time; 0: never
 	// parked: it waits for a person's decision. Nobody acts on it any more, so it has no slot.
 	parked bool
 }

@@ -489,6 +489,48 @@ func TestACancelReachesTheRunnerAndIsNotATermination(t *testing.T) {
 	})
 }
 
+// A runner that does not name an attempt has nothing to stop: its polls wait all the same.
+func TestAPollIsNotAnsweredForWhatTheRunnerDoesNotHold(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 2)
+		id := y.request(home, 1, 1, nil)
+		l := h.poll().GetLeases()[0]
+		h.poll(l) // it is held, and then the runner forgets it: another machine under its identity
+		y.command(home, id.Stream(), run.RequestCancel{Reason: "enough"})
+		begun := time.Now()
+		if res := h.poll(); len(res.GetCancels())+len(res.GetLeases()) != 0 {
+			t.Errorf("told of what it does not hold: %v", res)
+		}
+		if waited := time.Since(begun); waited < time.Second {
+			t.Errorf("the poll was answered after %s", waited)
+		}
+		if c := h.poll(l).GetCancels(); len(c) != 1 {
+			t.Errorf("cancels of what it names: %v", c)
+		}
+	})
+}
+
+// A lease that was told and not named is told again, for the answer may be lost, but not in
+// every answer: the runner may have declined it, and nobody could record that yet.
+func TestALeaseIsToldAgainAfterAWhile(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		y.request(home, 1, 1, nil)
+		first := h.poll().GetLeases()[0]
+		begun := time.Now()
+		again := h.poll().GetLeases()
+		if len(again) != 1 || again[0].GetAttempt() != first.GetAttempt() {
+			t.Fatalf("leases %v", again)
+		}
+		if waited := time.Since(begun); waited < tellAgain || waited > 2*tellAgain {
+			t.Errorf("told again after %s", waited)
+		}
+		if res := h.poll(first); len(res.GetLeases()) != 0 {
+			t.Errorf("told again although it is held: %v", res)
+		}
+	})
+}
+
 // Promises: [ACC-2].
 func TestStrangersAndWrongSecretsGetTheSameAnswer(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {

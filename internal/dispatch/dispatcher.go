@@ -28,6 +28,7 @@ type Order struct {
 	Pool    domain.PoolID
 	Slot    domain.SlotToken
 	Until   time.Time
+	Brief   run.Brief
 }
 
 // Signer signs manifests.

@@ -23,6 +23,10 @@ const (
 	offersMax   = 1000 // slots of a runner
 	messagesMax = 4096 // renewals, progress, results, declines or chunks of one exchange
 	keysMax     = 1000 // a server publishes a handful
+
+	// tellAgain is when a lease is told once more whose runner has not named it: the answer
+	// that told it was lost, or a decline is on its way.
+	tellAgain = time.Second
 )
 
 // Key verifies manifests.
@@ -322,8 +326,15 @@ func (d *Dispatcher) renew(
 	res *runnerv1.ExchangeResponse,
 ) {
 	slow := false // a run does not answer in time: the rest of the exchange does not wait for others
+	over := map[string]bool{}
+	for _, a := range res.GetAcks() { // this very answer says that the attempt is over: nobody renews it
+		over[a.GetAttempt()] = a.GetResult()
+	}
 	for _, r := range req.GetRenewals() {
 		att, epoch := domain.AttemptID(r.GetAttempt()), r.GetEpoch()
+		if over[r.GetAttempt()] {
+			continue
+		}
 		d.mu.Lock()
 		now := d.now()
 		terms := d.board.terms
@@ -493,7 +504,7 @@ func (d *Dispatcher) wait(
 		news = make(chan struct{})
 		d.mu.Lock()
 		d.polls[who.Runner.Runner] = news
-		orders, cancels := d.outbox(who.Runner.Runner, held)
+		orders, cancels, again := d.outbox(who.Runner.Runner, held)
 		d.mu.Unlock()
 		res.Cancels = cancels
 		for _, o := range orders {
@@ -505,7 +516,7 @@ func (d *Dispatcher) wait(
 		if tells(res) || rest <= 0 || !d.Leads(who.pool.Partition()) {
 			return
 		}
-		if d.cfg.Host.Wait(ctx, host.For{News: news, Limit: rest}) == host.Ended {
+		if d.cfg.Host.Wait(ctx, host.For{News: news, Limit: min(rest, again)}) == host.Ended {
 			return
 		}
 	}
@@ -532,14 +543,25 @@ func refused(res *runnerv1.ExchangeResponse) bool {
 }
 
 // outbox lists what the runner must be told: leases that it did not name as held, and
-// stop requests that it has not confirmed. mu is held.
-func (d *Dispatcher) outbox(id domain.RunnerID, held map[string]bool) (orders []lease, cancels []*runnerv1.Cancel) {
+// stop requests that it has not confirmed, of what it named. One that does not name an attempt
+// has nothing to stop and would never confirm it: its polls would be answered at once, again
+// and again, until the attempt is settled. For the same reason a lease that was told a moment ago
+// is told again only later: the runner may have declined it, and nobody has recorded that yet.
+// again is when to look next. mu is held.
+func (d *Dispatcher) outbox(
+	id domain.RunnerID, held map[string]bool,
+) (orders []lease, cancels []*runnerv1.Cancel, again time.Duration) {
 	now := d.now()
+	again = host.Forever
 	for _, l := range d.board.ofRunner(id) {
 		switch {
 		case !held[string(l.attempt)] && !l.held && !l.uncertain:
+			if wait := l.told + tellAgain - d.cfg.Host.Elapsed(); l.told > 0 && wait > 0 {
+				again = min(again, wait)
+				continue
+			}
 			orders = append(orders, *l)
-		case l.stop != nil && !l.stop.known:
+		case l.stop != nil && !l.stop.known && held[string(l.attempt)]:
 			reason := "cancelled"
 			if l.stop.reason == string(run.ReasonTimeoutGrace) || l.stop.reason == string(run.ReasonTimedOut) {
 				reason = "timeout"
@@ -548,7 +570,7 @@ func (d *Dispatcher) outbox(id domain.RunnerID, held map[string]bool) (orders []
 				GraceMs: left(l.stop.grace, now)})
 		}
 	}
-	return orders, cancels
+	return orders, cancels, again
 }
 
 // promise gives a lease as it may be told to its runner now: telling it is a promise, like a
@@ -567,6 +589,7 @@ func (d *Dispatcher) promise(ctx context.Context, l lease) (lease, bool) {
 	if now == nil || now.epoch != l.epoch || !now.promises() || !d.speaks(now.pool.Partition()) {
 		return lease{}, false
 	}
+	now.told = max(d.cfg.Host.Elapsed(), 1) // 0 is never
 	return *now, true
 }
 
@@ -574,7 +597,7 @@ func (d *Dispatcher) promise(ctx context.Context, l lease) (lease, bool) {
 // on the runner's behalf, with the reason.
 func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
 	m, err := d.cfg.Manifests.Build(ctx, Order{Tenant: l.tenant, Attempt: l.attempt, Epoch: l.epoch,
-		Runner: l.runner, Pool: l.pool, Slot: l.slot, Until: l.until})
+		Runner: l.runner, Pool: l.pool, Slot: l.slot, Until: l.until, Brief: l.brief})
 	if err == nil {
 		var payload []byte
 		if payload, err = m.Encode(); err == nil {

@@ -51,7 +51,7 @@ func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
 				d.board.close(live.Tenant, live.Partition, att, a)
 				continue
 			}
-			repaired = d.board.addLease(leaseOf(live, att, a), now) || repaired
+			repaired = d.board.addLease(leaseOf(live, s, i, a), now) || repaired
 			if a.Held {
 				d.board.park(att)
 			}
@@ -65,9 +65,10 @@ func headOf(tenant domain.TenantID, p domain.PartitionID, s *run.State, index in
 		runsOn: s.Skeleton(index).RunsOn, since: s.Jobs[index].ReadyAt}
 }
 
-func leaseOf(live engine.Live, att domain.AttemptID, a *run.Attempt) lease {
-	l := lease{tenant: live.Tenant, partition: live.Partition, attempt: att, epoch: a.Epoch, runner: a.Runner,
-		pool: a.Pool, slot: a.Slot, uncertain: a.Uncertain, parked: a.Held, lastSeen: a.LastSeen}
+func leaseOf(live engine.Live, s *run.State, job int, a *run.Attempt) lease {
+	l := lease{tenant: live.Tenant, partition: live.Partition, attempt: s.AttemptID(job, a.Number), epoch: a.Epoch,
+		runner: a.Runner, pool: a.Pool, slot: a.Slot, brief: run.BriefOf(s, job, a), uncertain: a.Uncertain,
+		parked: a.Held, lastSeen: a.LastSeen}
 	if a.Desired == domain.DesiredCancel {
 		l.stop = &stop{reason: string(a.Stop.Code), grace: a.GraceUntil, renewUntil: a.RenewUntil}
 	}
@@ -150,8 +151,9 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 		d.board.dropHead(job)
 	case *run.LeaseGranted:
 		d.board.dropHead(job)
-		d.board.addLease(lease{tenant: row.Tenant, partition: row.Partition, attempt: att, epoch: e.Epoch,
-			runner: e.Runner, pool: e.Pool, slot: e.Slot, lastSeen: now}, now)
+		s := row.State.(*run.State)
+		d.board.addLease(lease{tenant: row.Tenant, partition: row.Partition, attempt: att, epoch: e.Epoch, runner: e.Runner,
+			pool: e.Pool, slot: e.Slot, brief: run.BriefOf(s, e.Job, &s.Jobs[e.Job].Attempts[e.Attempt-1]), lastSeen: now}, now)
 		d.wake(e.Runner)
 	case *run.LeaseLapsed:
 		if l := d.board.leases[att]; l != nil {

@@ -171,11 +171,11 @@ func (w *world) assemble(ctx context.Context, st store.Store, blobs blob.Store) 
 	s.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{home},
 		Pools: []domain.PartitionID{poolID.Partition()}, Owner: "one", Clock: clock, Log: log, Paranoid: true,
 		Hold: abandonFor, Fatal: func(err error) { w.fatal(s, err) }})
-	contexts := order.Frozen{Blobs: objects}
+	contexts := &order.Frozen{Blobs: objects}
 	triggers := trigger.New(trigger.Config{Engine: s.engine, Views: st, Blobs: objects,
 		Source: fault.NewSource(w.source, w.plan), NewID: func() [16]byte { return uuid.Must(uuid.NewV7()) }, Now: now,
 		ServerURL: "http://127.0.0.1:7000", Log: log})
-	s.dispatch = dispatch.New(w.dispatching(s, keys, clock, &order.Writer{Engine: s.engine, Blobs: objects,
+	s.dispatch = dispatch.New(w.dispatching(s, keys, clock, &order.Writer{Blobs: objects,
 		Contexts: contexts, Now: now, Limits: manifest.Limits{StepLogBytes: 1 << 20, AttemptLogBytes: 1 << 20},
 		Token: func(_ domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
 			return domain.NewSecret(fmt.Sprintf("token %s %d", a, epoch))

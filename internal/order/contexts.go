@@ -18,29 +18,50 @@ const (
 )
 
 // Frozen reads a run's contexts from its snapshot.
-type Frozen struct{ Blobs blob.Store }
+type Frozen struct {
+	Blobs blob.Store
 
-var _ Contexts = Frozen{}
+	githubs kept[json.RawMessage] // by the snapshot
+	inputs  kept[json.RawMessage]
+}
+
+var _ Contexts = (*Frozen)(nil)
 
 // Contexts implements the interface.
-func (f Frozen) Contexts(
+func (f *Frozen) Contexts(
 	ctx context.Context,
 	tenant domain.TenantID,
 	q *run.Request,
 ) (github, inputs json.RawMessage, err error) {
+	if github, err = f.github(ctx, tenant, q); err != nil || q.Inputs == "" {
+		return github, nil, err
+	}
+	id := objectID{tenant, q.Inputs}
+	if inputs, ok := f.inputs.get(id); ok {
+		return github, inputs, nil
+	}
+	if inputs, err = ReadObject(ctx, f.Blobs, tenant, q.Inputs, contextBytesMax); err == nil {
+		f.inputs.put(id, inputs, len(inputs))
+	}
+	return github, inputs, err
+}
+
+func (f *Frozen) github(ctx context.Context, tenant domain.TenantID, q *run.Request) (json.RawMessage, error) {
+	id := objectID{tenant, q.Snapshot}
+	if github, ok := f.githubs.get(id); ok {
+		return github, nil
+	}
 	data, err := ReadObject(ctx, f.Blobs, tenant, q.Snapshot, snapshotBytesMax)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	frozen, err := snapshot.Decode(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read snapshot of %s: %w", q.Run, err)
+		return nil, fmt.Errorf("read snapshot of %s: %w", q.Run, err)
 	}
-	if github, err = ReadObject(ctx, f.Blobs, tenant, frozen.Github, contextBytesMax); err != nil {
-		return nil, nil, err
+	github, err := ReadObject(ctx, f.Blobs, tenant, frozen.Github, contextBytesMax)
+	if err == nil {
+		f.githubs.put(id, github, len(github))
 	}
-	if q.Inputs != "" {
-		inputs, err = ReadObject(ctx, f.Blobs, tenant, q.Inputs, contextBytesMax)
-	}
-	return github, inputs, err
+	return github, err
 }

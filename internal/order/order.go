@@ -17,21 +17,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
-	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
-
-// plansKept is how many decoded plans stay in memory: the jobs of a run start close
-// together.
-const plansKept = 64
 
 // planBytesMax bounds a plan read from the blob store.
 const planBytesMax = 64 << 20
@@ -43,9 +37,6 @@ type Contexts interface {
 
 // Writer implements dispatch.Manifests.
 type Writer struct {
-	Engine interface {
-		Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
-	}
 	Blobs    blob.Store
 	Contexts Contexts
 	// Token makes the attempt's credential.
@@ -57,76 +48,64 @@ type Writer struct {
 	Limits manifest.Limits
 	Now    func() time.Time
 
-	mu    sync.Mutex
-	plans map[domain.Digest]*plan.Plan
-	order []domain.Digest
+	plans kept[*plan.Plan]
 }
 
 var _ dispatch.Manifests = (*Writer)(nil)
 
 // Build implements dispatch.Manifests.
 func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Manifest, error) {
-	h, err := w.Engine.Read(ctx, want.Tenant, want.Attempt.Run().Stream(), false)
-	if err != nil {
-		return nil, fmt.Errorf("read run of %s: %w", want.Attempt, err)
-	}
-	s := h.State.(*run.State)
-	index, attempt, ok := s.AttemptByID(want.Attempt)
-	if !ok || attempt.Epoch != want.Epoch {
-		return nil, domain.Reject(domain.CodeLeaseEpochStale, "The lease is not the current one.")
-	}
-	p, err := w.plan(ctx, want.Tenant, s.Request.Plan)
+	q, index := want.Brief.Request, want.Brief.Job
+	p, err := w.plan(ctx, want.Tenant, q.Plan)
 	if err != nil {
 		return nil, err
 	}
 	if index >= len(p.Jobs) {
 		return nil, domain.Reject(domain.CodeWorkflowInvalid, "The stored plan has no such job.")
 	}
-	github, inputs, err := w.Contexts.Contexts(ctx, want.Tenant, &s.Request)
+	github, inputs, err := w.Contexts.Contexts(ctx, want.Tenant, q)
 	if err != nil {
-		return nil, fmt.Errorf("read contexts of %s: %w", s.Request.Run, err)
+		return nil, fmt.Errorf("read contexts of %s: %w", q.Run, err)
 	}
-	needs, err := needsContext(s, index)
+	needs, err := needsContext(want.Brief.Needs)
 	if err != nil {
 		return nil, fmt.Errorf("write needs context of %s: %w", want.Attempt, err)
 	}
-	job, q := &p.Jobs[index], &s.Request
+	job := &p.Jobs[index]
 	env := job.Env
 	if w.Env != nil {
 		env = append(w.Env(want.Attempt), job.Env...)
 	}
 	now := w.Now()
 	return &manifest.Manifest{
-		Version: manifest.Version, Tenant: want.Tenant, Repository: q.Repository, Run: q.Run, Job: s.JobID(index),
-		Attempt: want.Attempt, Number: attempt.Number, Round: s.Round(), Epoch: want.Epoch, Runner: want.Runner,
+		Version: manifest.Version, Tenant: want.Tenant, Repository: q.Repository, Run: q.Run, Job: want.Attempt.Job(),
+		Attempt: want.Attempt, Number: want.Brief.Number, Round: want.Brief.Round, Epoch: want.Epoch, Runner: want.Runner,
 		Pool: want.Pool, Slot: want.Slot, Issued: now, Expires: want.Until, Tier: q.Tier, Class: q.Class, Network: "pool",
 		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: job.Key, JobName: job.Name,
 		Source: manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
 		Token:  w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
 		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, TimeoutSeconds: job.TimeoutSeconds,
-		Limits: w.Limits, IdempotencyKey: idempotencyKey(s, index),
+		Limits: w.Limits, IdempotencyKey: idempotencyKey(want.Attempt.Job()),
 	}, nil
 }
 
 // idempotencyKey is the same for all attempts of a job of a run, over retries and rounds,
 // so that what a step did once is recognised when it is tried again.
-func idempotencyKey(s *run.State, index int) string {
-	return string(s.JobID(index))
-}
+func idempotencyKey(job domain.JobID) string { return string(job) }
 
 // needsContext is the needs context of the workflow language: result and outputs by key.
-func needsContext(s *run.State, index int) (json.RawMessage, error) {
+func needsContext(needs []run.Need) (json.RawMessage, error) {
 	type need struct {
 		Result  string            `json:"result"`
 		Outputs map[string]string `json:"outputs"`
 	}
 	out := map[string]need{}
-	for _, n := range s.Skeleton(index).Needs {
-		v := need{Result: Result(s.Jobs[n].Outcome), Outputs: map[string]string{}}
-		for _, o := range s.Outputs(n) {
+	for _, n := range needs {
+		v := need{Result: Result(n.Outcome), Outputs: map[string]string{}}
+		for _, o := range n.Outputs {
 			v.Outputs[o.Name] = o.Value
 		}
-		out[s.Skeleton(n).Key] = v
+		out[n.Key] = v
 	}
 	return json.Marshal(out)
 }
@@ -146,35 +125,21 @@ func Result(o domain.Outcome) string {
 
 // plan reads a plan by digest and checks that it is the one that was pinned.
 func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain.Digest) (*plan.Plan, error) {
-	w.mu.Lock()
-	p := w.plans[digest]
-	w.mu.Unlock()
-	if p != nil {
+	if p, ok := w.plans.get(objectID{tenant, digest}); ok {
 		return p, nil
 	}
 	data, err := ReadObject(ctx, w.Blobs, tenant, digest, planBytesMax)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = plan.Decode(data); err != nil {
+	p, err := plan.Decode(data)
+	if err != nil {
 		return nil, &domain.Rejection{
 			Code:    domain.CodeWorkflowInvalid,
 			Message: "The stored plan can't be read: " + err.Error(),
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.plans == nil {
-		w.plans = map[domain.Digest]*plan.Plan{}
-	}
-	if w.plans[digest] == nil {
-		w.plans[digest] = p
-		w.order = append(w.order, digest)
-	}
-	if len(w.order) > plansKept {
-		delete(w.plans, w.order[0])
-		w.order = w.order[1:]
-	}
+	w.plans.put(objectID{tenant, digest}, p, len(data))
 	return p, nil
 }
 

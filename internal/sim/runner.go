@@ -37,7 +37,10 @@ type machine struct {
 	at    int    // the server it speaks with
 	plans uint64 // stale timers are told by it
 	lied  bool   // vanished for good
-	stays bool   // never vanishes: the pool would have nobody left
+
+	second time.Duration // of the world, and the exchanges in it that said nothing
+	idle   int
+	stays  bool // never vanishes: the pool would have nobody left
 }
 
 // identity is what a runner keeps of its registration.
@@ -212,9 +215,23 @@ func (m *machine) do(e any) {
 	}
 }
 
+// idleMax is how many exchanges of a runner that hand nothing over may begin in one second. A
+// runner that is answered at once although there is nothing new makes hundreds.
+const idleMax = 40
+
 // send is one exchange with a server.
 func (m *machine) send(e runner.Send) {
 	w, steps := m.world, m.steps
+	if second := w.sched.now / time.Second; second != m.second {
+		m.second, m.idle = second, 0
+	}
+	if len(e.Request.GetChunks())+len(e.Request.GetProgress())+len(e.Request.GetResults())+
+		len(e.Request.GetDeclines()) == 0 {
+		m.idle++
+	}
+	if m.idle > idleMax {
+		w.violation("nothing goes round in circles", "%s asked %d times within a second", m.name, m.idle)
+	}
 	req, _ := proto.Clone(e.Request).(*runnerv1.ExchangeRequest)
 	w.book.said(m, req)
 	w.call(call{from: m.agent, name: m.name, to: m.server(), what: string(e.Conversation),

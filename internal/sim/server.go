@@ -118,14 +118,14 @@ func (s *server) boot(p *process) error {
 	if err != nil {
 		return err
 	}
-	contexts := order.Frozen{Blobs: o}
+	contexts := &order.Frozen{Blobs: o}
 	t := trigger.New(trigger.Config{Engine: e, Views: d, Blobs: o, Source: src,
 		NewID: func() [16]byte { return w.id(s.wall()) },
 		Now:   now, Log: log, Host: p, RunLimits: run.Limits{CancelGraceSeconds: int64(w.swarm.grace / time.Second)}})
 	di := dispatch.New(dispatch.Config{
 		Engine: e, Signer: w, Logs: holder, Clock: clock, Log: log, Host: p,
 		Mint: func(prefix string) string { return domain.EncodeID(prefix, w.id(s.wall())) },
-		Manifests: &order.Writer{Engine: e, Blobs: o, Contexts: contexts, Now: now,
+		Manifests: &order.Writer{Blobs: o, Contexts: contexts, Now: now,
 			Token: func(_ domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
 				return domain.NewSecret(fmt.Sprintf("token %s %d", a, epoch))
 			},

@@ -84,6 +84,32 @@ func Leases(s *State) []Lease {
 	return out
 }
 
+// Brief is what the order of an attempt says of its run: all of it stands fast once the lease
+// is granted, so it may be kept for as long as the attempt lives.
+type Brief struct {
+	Request *Request // of the run; for reading only
+	Job     int      // its index
+	Number  int      // of the attempt
+	Round   int
+	Needs   []Need // what the job waited for, in the order of its needs
+}
+
+// Need is a job that another one needed, as it ended.
+type Need struct {
+	Key     string
+	Outcome domain.Outcome
+	Outputs []Output // for reading only
+}
+
+// BriefOf is the brief of an attempt of the job at that index.
+func BriefOf(s *State, job int, a *Attempt) Brief {
+	b := Brief{Request: &s.Request, Job: job, Number: a.Number, Round: a.Round}
+	for _, n := range s.Skeleton(job).Needs {
+		b.Needs = append(b.Needs, Need{s.Skeleton(n).Key, s.Jobs[n].Outcome, s.Outputs(n)})
+	}
+	return b
+}
+
 // MayAct says whether the holder of that epoch may still renew, upload, fetch or read
 // secrets for the attempt; nil means yes. The answer is the same for an attempt that does
 // not exist and one that is not the caller's.
