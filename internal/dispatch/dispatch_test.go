@@ -490,6 +490,8 @@ func TestACancelReachesTheRunnerAndIsNotATermination(t *testing.T) {
 }
 
 // A runner that does not name an attempt has nothing to stop: its polls wait all the same.
+//
+// Promises: [LEASE-14].
 func TestAPollIsNotAnsweredForWhatTheRunnerDoesNotHold(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 2)
@@ -512,6 +514,8 @@ func TestAPollIsNotAnsweredForWhatTheRunnerDoesNotHold(t *testing.T) {
 
 // A lease that was told and not named is told again, for the answer may be lost, but not in
 // every answer: the runner may have declined it, and nobody could record that yet.
+//
+// Promises: [LEASE-14].
 func TestALeaseIsToldAgainAfterAWhile(t *testing.T) {
 	inYard(t, func(t *testing.T, y *yard) {
 		h := y.register("one", 1)

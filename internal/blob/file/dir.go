@@ -159,20 +159,15 @@ func (s *Store) create(target string) (f *os.File, err error) {
 }
 
 // link gives a written file its name, durably.
-func (s *Store) link(d draft, target string) error {
+func (s *Store) link(temp, target string) error {
 	drafts, done, err := s.dir(s.drafts)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return s.in(target, func(fd int, name string) (err error) {
-		if d.path == "" {
-			err = linkNameless(d.File, fd, name)
-		} else {
-			_, temp := split(d.path)
-			err = whole(func() error { return unix.Linkat(int(drafts.Fd()), temp, fd, name, 0) })
-		}
-		if err != nil {
+	_, draft := split(temp)
+	return s.in(target, func(fd int, name string) error {
+		if err := whole(func() error { return unix.Linkat(int(drafts.Fd()), draft, fd, name, 0) }); err != nil {
 			return err
 		}
 		if err := whole(func() error { return unix.Fsync(fd) }); err != nil {

@@ -5,10 +5,10 @@
 // owner of the data folder does (one server per folder).
 //
 // Invariants: an object appears under its name only when its bytes are on the disk (a file
-// without a name or in "tmp", fsync, link, fsync of the folder); link never replaces, so a key
-// is created once, whoever races; what a crash left half-written is removed by the file system
-// or, from "tmp", at Open; no key leaves the folder, because every folder is opened through an
-// os.Root and no link in it is followed.
+// in "tmp", fsync, link, fsync of the folder); link never replaces, so a key is created once,
+// whoever races; what a crash left half-written sits in "tmp" and is removed at Open; no key
+// leaves the folder, because every folder is opened through an os.Root and no link in it is
+// followed.
 //
 // Read next: internal/blob/file/put.go
 package file
@@ -42,8 +42,7 @@ const (
 type Store struct {
 	root   *os.Root
 	temp   atomic.Uint64
-	drafts string      // the folder of what is being written
-	named  atomic.Bool // files without a name are not possible here
+	drafts string // the folder of what is being written
 
 	mu      sync.Mutex
 	folders map[string]bool // folders known to be on the disk
@@ -90,12 +89,6 @@ func (s *Store) prepare() error {
 			return fmt.Errorf("make object folder %s: %w", name, err)
 		}
 	}
-	drafts, done, err := s.dir(s.drafts)
-	if err != nil {
-		return fmt.Errorf("open object folder %s: %w", s.drafts, err)
-	}
-	s.named.Store(!canNameless(drafts.File))
-	done()
 	return s.syncFolder(".")
 }
 

@@ -25,25 +25,17 @@ func open(t *testing.T, folder string) *Store {
 	return s
 }
 
-// Objects are written without a name where the file system can, and with one where not.
 func TestConformance(t *testing.T) {
-	for _, named := range []bool{false, true} {
-		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
-			folders := map[blob.Store]string{}
-			use := func(t *testing.T, folder string) *Store {
-				s := open(t, folder)
-				if named { // else as the file system of the temporary folder has it
-					s.named.Store(true)
-				}
-				folders[s] = folder
-				return s
-			}
-			blobtest.Run(t, blobtest.Harness{
-				Open:   func(t *testing.T) blob.Store { return use(t, t.TempDir()) },
-				Reopen: func(t *testing.T, old blob.Store) blob.Store { return use(t, folders[old]) },
-			})
-		})
-	}
+	folders := map[blob.Store]string{}
+	blobtest.Run(t, blobtest.Harness{
+		Open: func(t *testing.T) blob.Store {
+			folder := t.TempDir()
+			s := open(t, folder)
+			folders[s] = folder
+			return s
+		},
+		Reopen: func(t *testing.T, old blob.Store) blob.Store { return open(t, folders[old]) },
+	})
 }
 
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {

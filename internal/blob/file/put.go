@@ -29,13 +29,13 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) er
 	if _, err := s.sizeOf(target); err == nil {
 		return fmt.Errorf("put object %s: %w", key, blob.ErrExists)
 	}
-	d, err := s.draft()
+	temp := s.drafts + "/" + strconv.FormatUint(s.temp.Add(1), 36)
+	err := s.write(ctx, temp, r, size)
 	if err == nil {
-		err = d.write(ctx, r, size)
-		if err == nil {
-			err = s.publish(d, target)
-		}
-		err = errors.Join(err, s.discard(d))
+		err = s.publish(temp, target)
+	}
+	if e := s.remove(temp); e != nil && !missing(e) {
+		err = errors.Join(err, e)
 	}
 	if err != nil {
 		return fault("put", key, err)
@@ -43,58 +43,26 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64) er
 	return nil
 }
 
-// draft is an object that is being written. Where the file system can, it has no name before
-// it is whole: a crash leaves nothing of it, and one folder changes once instead of two folders
-// three times.
-type draft struct {
-	*os.File
-	path string // empty: it has no name
-}
-
-// errNamed: the file system can't make files without a name.
-var errNamed = errors.New("files need a name here")
-
-func (s *Store) draft() (d draft, err error) {
-	if !s.named.Load() {
-		drafts, done, err := s.dir(s.drafts)
-		if err != nil {
-			return d, err
-		}
-		d.File, err = nameless(int(drafts.Fd()))
-		done()
-		if !errors.Is(err, errNamed) {
-			return d, err
-		}
-		s.named.Store(true)
-	}
-	d.path = s.drafts + "/" + strconv.FormatUint(s.temp.Add(1), 36)
-	d.File, err = s.create(d.path)
-	return d, err
-}
-
-// discard lets go of a draft; what has got a name keeps it.
-func (s *Store) discard(d draft) error {
-	err := d.Close()
-	if d.path == "" {
+func (s *Store) write(ctx context.Context, temp string, r io.Reader, size int64) (err error) {
+	f, err := s.create(temp)
+	if err != nil {
 		return err
 	}
-	if e := s.remove(d.path); e != nil && !missing(e) {
-		err = errors.Join(err, e)
-	}
-	return err
-}
-
-func (d draft) write(ctx context.Context, r io.Reader, size int64) error {
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
 	buffer := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buffer)
-	n, err := io.CopyBuffer(&sink{ctx: ctx, file: d.File}, r, *buffer)
+	n, err := io.CopyBuffer(&sink{ctx: ctx, file: f}, r, *buffer)
 	if err != nil {
 		return err
 	}
 	if size >= 0 && n != size {
 		return fmt.Errorf("got %d bytes, want %d: %w", n, size, io.ErrUnexpectedEOF)
 	}
-	return d.Sync()
+	return f.Sync()
 }
 
 // sink writes until the context ends. It hides ReadFrom, so that CopyBuffer uses the
@@ -112,18 +80,18 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 // publish gives a written file its name, durably.
-func (s *Store) publish(d draft, target string) error {
+func (s *Store) publish(temp, target string) error {
 	folder, _ := split(target)
 	err := s.makeFolder(folder)
 	if err == nil {
-		err = s.link(d, target)
+		err = s.link(temp, target)
 	}
 	if missing(err) { // somebody removed folders that were there
 		s.mu.Lock()
 		clear(s.folders)
 		s.mu.Unlock()
 		if err = s.makeFolder(folder); err == nil {
-			err = s.link(d, target)
+			err = s.link(temp, target)
 		}
 	}
 	return err
