@@ -116,10 +116,10 @@ func (l *traffic) enlistAll(ctx, work context.Context, group *errgroup.Group) er
 func (l *traffic) phases(ctx context.Context) error {
 	asking, done := context.WithCancel(ctx)
 	defer done()
-	asks := errgroup.Group{}
+	asks, asking := errgroup.WithContext(asking) // ends at once when a request fails
 	asks.Go(func() error { return l.demand(asking) })
 	l.progress("warming up for %s", l.of.Warm)
-	pause(ctx, l.of.Warm)
+	pause(asking, l.of.Warm)
 	if err := l.begin(); err != nil {
 		return err
 	}
@@ -127,18 +127,16 @@ func (l *traffic) phases(ctx context.Context) error {
 	l.openWindow()
 	profile := errgroup.Group{}
 	if l.options.Profile != "" {
-		profile.Go(func() error { return l.profile(ctx, l.of.Duration) })
+		profile.Go(func() error { return l.profile(asking, l.of.Duration) })
 	}
-	l.sample(ctx)
+	l.sample(asking)
 	l.closeWindow()
-	if err := profile.Wait(); err != nil {
-		return err
-	}
 	if err := l.end(); err != nil {
 		return err
 	}
+	taken := profile.Wait()
 	done()
-	if err := asks.Wait(); err != nil {
+	if err := errors.Join(asks.Wait(), taken); err != nil {
 		return err
 	}
 	return l.drain(ctx)

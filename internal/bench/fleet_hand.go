@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 )
+
+// declinesOfJob bounds the leases of one job that are declined: each makes it wait longer for the
+// next, and after eight it fails.
+const declinesOfJob = 3
 
 // hand works with the slots of one runner: it polls while a slot is free, executes nothing for
 // as long as a job is to take, and reports. Results ride in a poll when none is under way, as
@@ -171,7 +174,7 @@ func (h *hand) send(ctx context.Context, a asked) {
 	go func() {
 		answer, err := h.client.Exchange(ctx, a.req)
 		if h.load.counting() {
-			atomic.AddInt64(&h.load.exchanges, 1)
+			h.load.exchanges.Add(1)
 		}
 		h.news <- reply{a.req.GetWaitMs() > 0, answer, err, a.reported, sent, time.Now()}
 	}()
@@ -253,7 +256,7 @@ func (h *hand) accept(lease *runnerv1.Lease) error {
 		return fmt.Errorf("order for %s: the manifest is for runner %s, slot %s", h.runner, m.Runner, m.Slot)
 	}
 	h.slots[o.slot].taken, h.held[lease.GetAttempt()] = true, o
-	if h.dice.IntN(100) < h.load.of.Decline {
+	if m.Number <= declinesOfJob && h.dice.IntN(100) < h.load.of.Decline {
 		h.end(o)
 		return nil
 	}

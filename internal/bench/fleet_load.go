@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,7 @@ type tracked struct {
 	left     int  // jobs without an acknowledged result
 	answered bool // its request was: a first job may be quicker
 	touched  bool // one failed or it was cancelled: not all of its jobs will come
+	over     bool // and the server said that it has its outcome
 }
 
 // traffic is a measurement with many runners.
@@ -55,10 +57,12 @@ type traffic struct {
 	free         chan struct{}       // closed loop: a run may begin
 	inWindow     bool
 	from, to     time.Time
-	answered     *times // request due until answered, in the window
-	acknowledged *times // result sent until acknowledged, in the window
-	acks         int64  // results acknowledged, ever
-	exchanges    int64  // calls of runners, in the window
+	answered     *times       // request due until answered, in the window
+	acknowledged *times       // result sent until acknowledged, in the window
+	acks         int64        // results acknowledged, ever
+	whole        int          // tracked runs of which all jobs will come
+	unasked      int64        // requests that were due in the window, and that nobody was free to ask
+	exchanges    atomic.Int64 // calls of runners, in the window
 	samples      []Sample
 }
 
@@ -69,7 +73,7 @@ type Sample struct {
 	CPU      float64 `json:"server_cpu_percent"` // of one core
 	Loader   float64 `json:"generator_cpu_percent"`
 	RSS      int64   `json:"server_rss_bytes"`
-	Underway int     `json:"runs_under_way"`
+	Underway int     `json:"runs_under_way"` // of which no job failed and that were not cancelled
 }
 
 // write puts a line into the book. The book is what the server is held to, so a line that
@@ -107,7 +111,7 @@ func (l *traffic) closeWindow() {
 
 // demand asks for runs: so many in a second, or as fast as they are done.
 func (l *traffic) demand(ctx context.Context) error {
-	asks := errgroup.Group{}
+	asks, ctx := errgroup.WithContext(ctx)
 	asks.SetLimit(askersMax)
 	ask := func(due time.Time) {
 		asks.Go(func() error { return l.askOne(ctx, due) })
@@ -118,7 +122,11 @@ func (l *traffic) demand(ctx context.Context) error {
 			pause(ctx, time.Until(due))
 			if ctx.Err() == nil {
 				ask(due) // later than due when all askers wait: that is part of the time
+				continue
 			}
+			l.mu.Lock()
+			l.unasked = max(int64(l.to.Sub(due)/every), 0)
+			l.mu.Unlock()
 		}
 		return asks.Wait()
 	}
@@ -151,7 +159,7 @@ func (l *traffic) askOne(ctx context.Context, due time.Time) error {
 	l.mu.Lock()
 	t := l.track(run.GetRun())
 	t.answered = true
-	if l.inWindow {
+	if l.within(due) {
 		err = l.answered.add(gap(due, time.Now()))
 	}
 	cancel := rand.IntN(100) < l.of.Cancel
@@ -167,12 +175,18 @@ func (l *traffic) askOne(ctx context.Context, due time.Time) error {
 	return err
 }
 
+// within says whether a moment is in the window. mu is held.
+func (l *traffic) within(at time.Time) bool {
+	return !l.from.IsZero() && !at.Before(l.from) && (l.to.IsZero() || at.Before(l.to))
+}
+
 // track finds a run. mu is held.
 func (l *traffic) track(run string) *tracked {
 	t := l.tracked[run]
 	if t == nil {
 		t = &tracked{left: l.of.Jobs}
 		l.tracked[run] = t
+		l.whole++
 	}
 	return t
 }
@@ -181,15 +195,17 @@ func (l *traffic) track(run string) *tracked {
 func (l *traffic) touch(t *tracked) {
 	if !t.touched {
 		t.touched = true
+		l.whole--
 		l.next()
 	}
 }
 
 // settle forgets a run that is done. mu is held.
 func (l *traffic) settle(run string, t *tracked) {
-	if t.answered && t.left == 0 {
+	if t.answered && t.left == 0 && !t.over {
 		delete(l.tracked, run)
 		if !t.touched {
+			l.whole--
 			l.next()
 		}
 	}
@@ -253,7 +269,7 @@ func (l *traffic) sample(ctx context.Context) {
 		l.mu.Lock()
 		l.samples = append(l.samples, Sample{At: now.Sub(begun).Seconds(), Jobs: float64(l.acks-lastAcks) / took,
 			CPU: 100 * (s.CPU - server.CPU) / took, Loader: 100 * (o.CPU - own.CPU) / took, RSS: s.RSS,
-			Underway: len(l.tracked)})
+			Underway: l.whole})
 		last, lastAcks, server, own = now, l.acks, s, o
 		l.mu.Unlock()
 	}
@@ -275,7 +291,7 @@ func (l *traffic) drain(ctx context.Context) error {
 				continue
 			}
 			l.mu.Lock()
-			delete(l.tracked, run)
+			l.tracked[run].over = true // the acknowledgement of its last result may still come
 			l.mu.Unlock()
 		}
 		if waits == 0 {
@@ -293,9 +309,11 @@ func (l *traffic) underway() (waits int, touched []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for run, t := range l.tracked {
-		if t.touched {
+		switch {
+		case t.over:
+		case t.touched:
 			touched = append(touched, run)
-		} else {
+		default:
 			waits++
 		}
 	}
@@ -337,5 +355,8 @@ func (l *traffic) tally(ctx context.Context) (t tallied, err error) {
 	if bad := json.Unmarshal(c.out, &t); bad != nil {
 		return t, errors.Join(fmt.Errorf("read the count: %w", bad), err)
 	}
-	return t, nil // that something is wrong is in what it said
+	if err != nil && t.Lost+t.Duplicated == 0 {
+		return t, err
+	}
+	return t, nil // what is wrong is in what it said
 }

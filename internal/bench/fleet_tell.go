@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 )
 
 // tell writes the report. Without a clean count there is no figure.
@@ -42,7 +41,11 @@ func (l *traffic) tell(ctx context.Context) error {
 	r.value("written by the server", "bytes handed to the disk", float64(r.Server.Usage.Written)/jobs/1024, "KiB/job")
 	r.value("stored", "by tables and indexes, for every job of the history", r.Server.BytesPerJob/1024, "KiB/job")
 	r.value("events", "for every job of the history", float64(t.Events)/float64(max(t.Jobs, 1)), "")
-	r.value("exchanges", "calls of runners for each job", float64(atomic.LoadInt64(&l.exchanges))/jobs, "")
+	r.value("exchanges", "calls of runners for each job", float64(l.exchanges.Load())/jobs, "")
+	if l.unasked > 0 {
+		r.note("%d requests for runs were due in the window and never asked: the server could not keep up with the rate, "+
+			"and times of requests are lower bounds", l.unasked)
+	}
 	r.note("history holds every request that was answered and every result that was acknowledged; of %d jobs none was "+
 		"executed twice", t.Jobs)
 	return nil

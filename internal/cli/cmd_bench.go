@@ -45,20 +45,32 @@ func (a *app) bench(
 		if !a.json {
 			o.Progress = a.Stderr
 		}
+		for _, path := range []string{o.HTML, o.Profile} { // not only when everything is measured
+			if path == "" {
+				continue
+			}
+			file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+			if err != nil {
+				return Misuse(err)
+			}
+			if err := file.Close(); err != nil {
+				return Misuse(err)
+			}
+		}
 		report, err := work(ctx)
 		if err != nil {
 			return err
 		}
-		if o.HTML != "" {
-			var page bytes.Buffer
-			if err := errors.Join(report.WriteHTML(&page), os.WriteFile(o.HTML, page.Bytes(), 0o644)); err != nil {
-				return fmt.Errorf("write report: %w", err)
-			}
-		}
 		if a.json {
-			return a.printJSON(report)
+			err = a.printJSON(report)
+		} else {
+			err = report.Write(a.out)
 		}
-		return report.Write(a.out)
+		if o.HTML == "" {
+			return err
+		}
+		var page bytes.Buffer
+		return errors.Join(err, report.WriteHTML(&page), os.WriteFile(o.HTML, page.Bytes(), 0o644))
 	})
 }
 

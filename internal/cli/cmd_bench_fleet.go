@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,8 @@ const (
 	logBytesMax   = 1 << 20
 	percentMost   = 100
 	durationLeast = time.Second
+	rateLeast     = 0.01
+	rateMost      = 1e6
 )
 
 func (a *app) cmdBenchFleet() *cobra.Command {
@@ -32,7 +35,8 @@ Jobs are counted from the store's history by a process of its own, which also co
 request that was answered, every manifest that was verified and every result that was acknowledged. If one of
 them is missing or a job was executed twice, there is no figure.
 
-Without --rate the loop is closed: as many runs are under way as --ahead says. With --rate runs are asked for
+Without --rate the loop is closed: as many runs are under way as --ahead says, where one of which a job failed
+or that was cancelled counts no longer. With --rate runs are asked for
 by the clock, however long answers take, and latencies count from when a request was due.`,
 		Example: "  fairlead bench fleet --duration 10m --runners 200\n" +
 			"  fairlead bench fleet --rate 500 --job-time 2s --runners 400 --slots 4 --html report.html\n" +
@@ -90,8 +94,8 @@ func fleetBounds(of *bench.FleetOptions) error {
 		}
 	}
 	switch {
-	case of.Rate < 0:
-		return usagef("--rate is negative")
+	case of.Rate != 0 && (of.Rate < rateLeast || of.Rate > rateMost || math.IsNaN(of.Rate)):
+		return usagef("--rate is %v; it must be from %v to %v", of.Rate, rateLeast, rateMost)
 	case of.Warm < 0 || of.JobTime < 0:
 		return usagef("--warm and --job-time can't be negative")
 	case of.Duration < durationLeast:

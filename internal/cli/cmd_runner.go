@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,8 +133,8 @@ func runnerID(ctx context.Context, c *client.Client, word string, again bool) (s
 			found = append(found, r.GetRunner())
 		}
 	}
-	if len(found) == 0 && again {
-		found = removed
+	if len(found) == 0 && again && len(removed) > 0 {
+		found = []string{slices.Max(removed)} // names are made of the time: the last one
 	}
 	switch len(found) {
 	case 0:

@@ -30,23 +30,23 @@ var seed = maphash.MakeSeed()
 
 func of[T ~string](name T) digest { return digest(maphash.String(seed, string(name))) }
 
-// job is an attempt without its number.
-type job struct {
-	run   digest
-	index int
-}
-
 // book is what somebody outside remembers.
 type book struct {
 	runs  map[digest]string // requests that were answered; the name is for the report
-	got   map[digest]int64
+	got   map[digest]gotten // executions
 	acked map[digest]string
-	given map[job]int // executions of a job
+	told  bool // it remembers executions
+}
+
+// gotten is an execution: when its manifest had been verified.
+type gotten struct {
+	name string
+	at   int64
 }
 
 // readBook reads lines "run RUN", "got ATTEMPT MICROSECONDS" and "ack ATTEMPT MICROSECONDS".
 func readBook(in io.Reader) (*book, error) {
-	b := &book{runs: map[digest]string{}, got: map[digest]int64{}, acked: map[digest]string{}, given: map[job]int{}}
+	b := &book{runs: map[digest]string{}, got: map[digest]gotten{}, acked: map[digest]string{}}
 	if in == nil {
 		return b, nil
 	}
@@ -71,16 +71,16 @@ func (b *book) line(text []byte) error {
 		return nil
 	}
 	id := domain.AttemptID(name)
-	run, index, _, ok := id.Split()
+	_, _, _, ok := id.Split()
 	us, err := strconv.ParseInt(string(at), 10, 64)
 	if !ok || err != nil {
 		return fmt.Errorf("%q is no entry", domain.Clip(string(text), lineMax))
 	}
 	switch string(word) {
 	case BookGot:
+		b.told = true
 		if _, twice := b.got[of(id)]; !twice { // the same manifest again is no second execution
-			b.got[of(id)] = us
-			b.given[job{of(run), index}]++
+			b.got[of(id)] = gotten{string(name), us}
 		}
 	case BookAcked:
 		b.acked[of(id)] = string(name)

@@ -8,8 +8,7 @@
 // beside history.
 //
 // Invariants: a job counts at the time that its own event carries; what a book remembers and
-// history does not hold is lost; an execution beyond the first that was not lost or declined
-// is a duplicate.
+// history does not hold is lost; an execution after one that allows no other is a duplicate.
 //
 // Read next: tally.go, book.go
 package tally

@@ -72,11 +72,13 @@ type Report struct {
 	// the manifest, by the book.
 	Got Wait `json:"ready_to_manifest_ms"`
 
-	// Lost are runs and results of the book that history does not hold, or holds without an
-	// outcome.
-	Lost       int64    `json:"lost"`
-	Duplicated int64    `json:"duplicated"` // executions beyond the first
-	Names      []string `json:"names"`      // of some that were lost or executed twice
+	// Lost are runs, executions and results of the book that history does not hold: runs also
+	// when they have no outcome, results also when the attempt ended without them.
+	Lost int64 `json:"lost"`
+	// Duplicated are executions of a job that had been executed in the same round without an end
+	// that allows another one: it was lost, or failed and is tried again.
+	Duplicated int64    `json:"duplicated"`
+	Names      []string `json:"names"` // of some that were lost or executed twice
 }
 
 // Wrong reports whether something was lost or happened twice.
@@ -85,27 +87,29 @@ func (r *Report) Wrong() bool { return r.Lost > 0 || r.Duplicated > 0 }
 // count is one count under way.
 type count struct {
 	Config
-	book    *book
-	report  *Report
-	leased  *hdrhistogram.Histogram
-	got     *hdrhistogram.Histogram
-	live    map[digest]*live // runs without an outcome
-	excused map[job]int      // further executions that history explains
+	book   *book
+	report *Report
+	leased *hdrhistogram.Histogram
+	got    *hdrhistogram.Histogram
+	live   map[digest]*live // runs without an outcome
 }
 
-// live is what is kept of a run until it has an outcome.
+// live is what is kept of a run until it has an outcome, of this round.
 type live struct {
-	ready map[int]time.Time
-	done  map[int]bool // jobs with a committed result in this round
+	ready    map[int]time.Time
+	executed map[int]bool // jobs with an execution that allows no other
+	declined map[int]bool // jobs whose last lease the runner refused: it says that it began nothing
 }
 
-func newLive() *live { return &live{ready: map[int]time.Time{}, done: map[int]bool{}} }
+func newLive() *live {
+	return &live{ready: map[int]time.Time{}, executed: map[int]bool{}, declined: map[int]bool{}}
+}
 
 // Run counts. It looks at one moment of the store, which may be in use.
 func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	c := &count{Config: cfg, report: &Report{From: cfg.From, To: cfg.To, Outcomes: map[domain.Outcome]int64{},
 		Names: []string{}}, leased: hdrhistogram.New(1, waitMost, 3), got: hdrhistogram.New(1, waitMost, 3),
-		live: map[digest]*live{}, excused: map[job]int{}}
+		live: map[digest]*live{}}
 	if c.book, err = readBook(cfg.Book); err != nil {
 		return nil, err
 	}
@@ -171,16 +175,13 @@ func (c *count) within(at time.Time) bool {
 // event takes one fact of a run.
 func (c *count) event(id domain.RunID, event run.Event) {
 	l := c.live[of(id)]
-	switch e := event.(type) {
+	switch event.(type) {
 	case *run.RunRequested:
 		c.report.Runs++
 		c.live[of(id)] = newLive()
 		return
 	case *run.RoundOpened:
 		c.live[of(id)] = newLive()
-		for _, i := range e.Jobs {
-			c.excused[job{of(id), i}]++
-		}
 		return
 	}
 	if l == nil { // of a run that has its outcome: where a log is, what somebody found later
@@ -191,6 +192,8 @@ func (c *count) event(id domain.RunID, event run.Event) {
 		l.ready[e.Job] = e.At
 	case *run.LeaseGranted:
 		c.lease(id, l, e)
+	case *run.LeaseDeclined:
+		l.declined[e.Job] = true
 	case *run.AttemptConcluded:
 		c.attempt(id, l, e)
 	case *run.JobConcluded:
@@ -207,33 +210,45 @@ func (c *count) event(id domain.RunID, event run.Event) {
 
 func (c *count) lease(id domain.RunID, l *live, e *run.LeaseGranted) {
 	c.report.Attempts++
-	ready, known := l.ready[e.Job]
-	if !known {
-		return
-	}
+	ready := l.ready[e.Job]
 	delete(l.ready, e.Job)
+	delete(l.declined, e.Job)
 	if c.within(e.At) {
 		_ = c.leased.RecordValue(between(ready, e.At.UnixMicro()))
 	}
-	att := id.Job(e.Job).Attempt(e.Attempt)
-	if at, remembered := c.book.got[of(att)]; remembered && c.within(time.UnixMicro(at)) {
-		_ = c.got.RecordValue(between(ready, at))
+	att := of(id.Job(e.Job).Attempt(e.Attempt))
+	got, remembered := c.book.got[att]
+	if !remembered {
+		return
 	}
+	delete(c.book.got, att)
+	if c.within(time.UnixMicro(got.at)) {
+		_ = c.got.RecordValue(between(ready, got.at))
+	}
+	c.execution(id, l, e.Job)
+}
+
+// execution notes one more of a job.
+func (c *count) execution(id domain.RunID, l *live, job int) {
+	if l.executed[job] {
+		c.wrong(&c.report.Duplicated, string(id.Job(job)))
+	}
+	l.executed[job] = true
 }
 
 // between is a wait in microseconds, within what the histogram tells apart.
 func between(from time.Time, to int64) int64 { return min(max(to-from.UnixMicro(), 1), waitMost) }
 
 func (c *count) attempt(id domain.RunID, l *live, e *run.AttemptConcluded) {
-	delete(c.book.acked, of(id.Job(e.Job).Attempt(e.Attempt)))
-	if e.Report == "" { // lost or declined: another attempt is what should follow
-		c.excused[job{of(id), e.Job}]++
-		return
+	if e.Report != "" { // what was acknowledged is what history holds
+		delete(c.book.acked, of(id.Job(e.Job).Attempt(e.Attempt)))
+		if !c.book.told {
+			c.execution(id, l, e.Job)
+		}
 	}
-	if l.done[e.Job] && c.book.given[job{of(id), e.Job}] < 2 { // else the book tells it
-		c.wrong(&c.report.Duplicated, string(id.Job(e.Job)))
+	if e.Outcome != domain.OutcomeSuccess && !l.declined[e.Job] {
+		delete(l.executed, e.Job)
 	}
-	l.done[e.Job] = true
 }
 
 func (c *count) wrong(counter *int64, name string) {
@@ -252,8 +267,8 @@ func (c *count) close() {
 	for _, name := range c.book.acked {
 		c.wrong(&c.report.Lost, name)
 	}
-	for j, times := range c.book.given {
-		c.report.Duplicated += int64(max(times-1-c.excused[j], 0))
+	for _, got := range c.book.got {
+		c.wrong(&c.report.Lost, got.name)
 	}
 	slices.Sort(c.report.Names)
 	c.report.Leased, c.report.Got = wait(c.leased), wait(c.got)

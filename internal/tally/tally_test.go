@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/testkit/yard"
 )
@@ -74,7 +75,7 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 			"a run without an outcome":       {fmt.Sprintf("run %s\n", open), 1, 0, []string{string(open)}},
 			"a result that is not there":     {fmt.Sprintf("ack %s 1\n", waits), 1, 0, []string{waits}},
 			"a result of another attempt":    {fmt.Sprintf("ack %s 1\n", second), 1, 0, []string{second}},
-			"a job that was executed twice":  {fmt.Sprintf("got %s 1\ngot %s 2\n", first, second), 0, 1, nil},
+			"an execution without a lease":   {fmt.Sprintf("got %s 1\ngot %s 2\n", first, second), 1, 0, []string{second}},
 			"the same manifest, heard twice": {fmt.Sprintf("got %[1]s 1\ngot %[1]s 2\n", first), 0, 0, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -84,6 +85,50 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 					t.Errorf("counted %+v", r)
 				}
 			})
+		}
+	})
+}
+
+// What history allows is no duplicate: an attempt that was lost or failed and is tried again, a
+// second round. What a runner executed although it had declined it, is; and a result that was
+// acknowledged and that history has not committed is lost, whatever became of its attempt.
+func TestExecutionsThatHistoryExplains(t *testing.T) {
+	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {
+		id := w.Request()
+		slot := 0
+		lease := func() domain.AttemptID {
+			slot++
+			now := w.Engine.Now()
+			ack := w.Submit(yard.Home, id.Stream(), run.GrantLease{Cause: w.Cause(), Job: id.Job(0), Runner: "rnr_1",
+				RunnerName: "r", Pool: "default", Tiers: []domain.Tier{domain.TierTrusted},
+				Slot: domain.SlotToken(fmt.Sprintf("rnr_1/0/%d", slot)), Until: now.Add(time.Hour),
+				AbandonBy: now.Add(2 * time.Hour)})
+			return ack.Reply.(run.LeaseReply).Attempt
+		}
+		first := lease()
+		w.Submit(yard.Home, id.Stream(), run.DeclineLease{Cause: w.Cause(), Attempt: first, Epoch: 1, Reason: "full"})
+		second := lease()
+		w.Submit(yard.Home, id.Stream(), run.ReportResult{Cause: domain.Cause{Actor: domain.Actor{Kind: "runner",
+			ID: "rnr_1", Via: "test"}}, Attempt: second, Epoch: 2, Outcome: domain.OutcomeFailure, Effect: domain.EffectNone,
+			Class: domain.FailureUserCode, Digest: "sha256:" + domain.Digest(strings.Repeat("2", 64))})
+		w.Submit(yard.Home, id.Stream(), run.Rerun{Cause: w.Cause(), Mode: run.RerunAll})
+		third := lease()
+		for name, c := range map[string]struct {
+			book             string
+			lost, duplicated int64
+		}{
+			"as it was":                       {fmt.Sprintf("got %s 1\ngot %s 2\nack %s 3\n", second, third, second), 0, 0},
+			"executed and declined":           {fmt.Sprintf("got %s 1\ngot %s 2\n", first, second), 0, 1},
+			"acknowledged without its result": {fmt.Sprintf("ack %s 1\n", first), 1, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if r := counted(t, w, c.book, nil); r.Lost != c.lost || r.Duplicated != c.duplicated {
+					t.Errorf("counted %+v", r)
+				}
+			})
+		}
+		if r := counted(t, w, "", nil); r.Wrong() {
+			t.Errorf("without a book: %+v", r)
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 const (
 	// dirsMax bounds the folders that are held open, since each costs a descriptor.
 	dirsMax = 512
-	// dirAge is how long a folder is held. An operator who puts another folder in its place is
-	// noticed after that.
+	// dirAge is how long a folder that is held is used. An operator who puts another folder in its
+	// place is noticed after that.
 	dirAge = 10 * time.Second
 )
 
@@ -31,28 +31,41 @@ type dir struct {
 
 // dir gives a folder to work in. The caller calls done.
 func (s *Store) dir(folder string) (d *dir, done func(), err error) {
+	if d := s.held(folder); d != nil {
+		return d, func() { s.leave(d) }, nil
+	}
+	f, err := s.root.Open(folder) // which may take its time on storage elsewhere
+	if err != nil {
+		return nil, nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d = s.dirs[folder]
-	if d != nil && time.Since(d.opened) > dirAge {
-		s.letGo(folder, d)
-		d = nil
-	}
-	if d == nil {
-		f, err := s.root.Open(folder)
-		if err != nil {
-			return nil, nil, err
+	if d = s.dirs[folder]; d != nil { // somebody was quicker
+		_ = f.Close()
+	} else {
+		d = &dir{File: f, opened: time.Now()}
+		for len(s.dirs) >= s.most {
+			s.letGo(s.recent[0], s.dirs[s.recent[0]])
 		}
-		if d = s.dirs[folder]; d == nil {
-			d = &dir{File: f, opened: time.Now()}
-			for len(s.dirs) >= s.most {
-				s.letGo(s.recent[0], s.dirs[s.recent[0]])
-			}
-			s.dirs[folder], s.recent = d, append(s.recent, folder)
-		}
+		s.dirs[folder], s.recent = d, append(s.recent, folder)
 	}
 	d.uses++
 	return d, func() { s.leave(d) }, nil
+}
+
+// held begins a use of a folder that is held, nil when it is not, or for too long.
+func (s *Store) held(folder string) *dir {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.dirs[folder]
+	if d != nil && time.Since(d.opened) > dirAge {
+		s.letGo(folder, d)
+		return nil
+	}
+	if d != nil {
+		d.uses++
+	}
+	return d
 }
 
 // leave ends a use.
@@ -95,7 +108,8 @@ func (s *Store) in(target string, work func(fd int, name string) error) error {
 		}
 		err = work(int(d.Fd()), name)
 		var now unix.Stat_t
-		removed := errors.Is(err, fs.ErrNotExist) && again && unix.Fstat(int(d.Fd()), &now) == nil && now.Nlink == 0
+		removed := again && (errors.Is(err, unix.ESTALE) || // on another machine
+			errors.Is(err, fs.ErrNotExist) && unix.Fstat(int(d.Fd()), &now) == nil && now.Nlink == 0)
 		if removed {
 			s.mu.Lock()
 			if s.dirs[folder] == d {
@@ -130,6 +144,9 @@ func (s *Store) sizeOf(target string) (size int64, err error) {
 	err = s.in(target, func(fd int, name string) error {
 		var info unix.Stat_t
 		err := whole(func() error { return unix.Fstatat(fd, name, &info, unix.AT_SYMLINK_NOFOLLOW) })
+		if err == nil && info.Mode&unix.S_IFMT != unix.S_IFREG {
+			return unix.ELOOP
+		}
 		size = info.Size
 		return err
 	})

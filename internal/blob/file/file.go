@@ -7,8 +7,7 @@
 // Invariants: an object appears under its name only when its bytes are on the disk (a file
 // in "tmp", fsync, link, fsync of the folder); link never replaces, so a key is created once,
 // whoever races; what a crash left half-written sits in "tmp" and is removed at Open; no key
-// leaves the folder, because every folder is opened through an os.Root and no link in it is
-// followed.
+// leaves the folder, because every folder is opened through an os.Root, and no object is a link.
 //
 // Read next: internal/blob/file/put.go
 package file
