@@ -152,6 +152,7 @@ type owner struct {
 	recent   recentKeys
 	timers   *timers
 	hold     time.Time // no Wake before: a clock jump gave grace
+	woke     time.Time // the last Wakes were sent: they fire again soon when they found no space
 	ready    []*item
 	cursors  map[string]store.Position
 	moved    map[string]store.Position // cursors not yet committed
@@ -416,7 +417,7 @@ func (o *owner) counted(in inCounter) (effects []any) {
 
 // tick turns due timers into Wake commands, unless grace holds them back.
 func (o *owner) tick(now time.Time) (effects []any) {
-	if o.refusing() != nil || now.Before(o.hold) {
+	if o.refusing() != nil || now.Before(o.rest()) {
 		return nil
 	}
 	for {
@@ -424,6 +425,7 @@ func (o *owner) tick(now time.Time) (effects []any) {
 		if !ok {
 			return effects
 		}
+		o.woke = now
 		s := o.streams[key]
 		if s == nil {
 			continue
@@ -439,10 +441,22 @@ func (o *owner) tick(now time.Time) (effects []any) {
 // wakeAt is when the driver must tick next.
 func (o *owner) wakeAt() (time.Time, bool) {
 	at, ok := o.timers.next()
-	if ok && at.Before(o.hold) {
-		at = o.hold
+	if rest := o.rest(); ok && at.Before(rest) {
+		at = rest
 	}
 	return at, ok && o.refusing() == nil
+}
+
+// fullPause is how long timers rest that found no space: what they want to record is due all the
+// time, and whoever has space again need not hear it at once.
+const fullPause = time.Second
+
+// rest is until when timers are held back.
+func (o *owner) rest() time.Time {
+	if again := o.woke.Add(fullPause); o.full && again.After(o.hold) {
+		return again
+	}
+	return o.hold
 }
 
 // sweep shows observers up to limit live streams again: whatever lost its live cause,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -58,6 +59,33 @@ func TestWhoLeavesDoesNotWaitForRoom(t *testing.T) {
 	if effects := o.flush(now); !slices.Equal(effects, []any{effLeft{}}) {
 		t.Errorf("%v; want that it has left", effects)
 	}
+}
+
+// A timer whose record finds no space fires again after a while, and not all the time.
+func TestATimerWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		h := newHouse(t, st, nil)
+		defer h.engine.Close()
+		h.must("x", tallyCommand{do: "ring", at: h.engine.Now().Add(time.Second)})
+		appends := 0
+		st.SetHooks(memory.Hooks{Before: func(c memory.Call) error {
+			if c.Op != "append" {
+				return nil
+			}
+			appends++
+			return store.ErrFull
+		}})
+		time.Sleep(30 * time.Second)
+		if appends < 10 || appends > 40 {
+			t.Errorf("%d appends in half a minute without room", appends)
+		}
+		st.SetHooks(memory.Hooks{})
+		time.Sleep(2 * fullPause)
+		if got, err := h.engine.Read(t.Context(), "tnt_a", "tally/x", false); err != nil || !got.State.(*tally).Ring.IsZero() {
+			t.Errorf("it did not ring: %+v, %v", got.State, err)
+		}
+	})
 }
 
 // A store that never says what became of a batch is asked less and less often, until one is

@@ -81,6 +81,9 @@ type world struct {
 	settingUp bool
 	healed    bool
 	broken    *Violation
+
+	tens    time.Duration // how many times ten seconds have passed
+	spanned uint64        // steps up to the last of them
 }
 
 // start is when every world begins, by its own clock.
@@ -249,8 +252,12 @@ func (w *world) unowned() domain.PartitionID {
 	return ""
 }
 
-// stepsMax is a world that goes round in circles.
-const stepsMax = 2_000_000
+// stepsMax is a world that goes round in circles, stepsBusy one that does for ten seconds: the
+// busiest of worlds that don't make half as many.
+const (
+	stepsMax  = 2_000_000
+	stepsBusy = 100_000
+)
 
 func (w *world) until(done func() bool) {
 	for w.broken == nil && !done() {
@@ -259,6 +266,11 @@ func (w *world) until(done func() bool) {
 		}
 		if w.sched.steps > stepsMax {
 			w.violation("nothing goes round in circles", "more than %d steps", stepsMax)
+		}
+		if span := w.sched.now / (10 * time.Second); span != w.tens {
+			w.tens, w.spanned = span, w.sched.steps
+		} else if w.sched.steps-w.spanned > stepsBusy {
+			w.violation("nothing goes round in circles", "%d steps within ten seconds", w.sched.steps-w.spanned)
 		}
 	}
 }
