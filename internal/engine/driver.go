@@ -156,6 +156,12 @@ func (d *driver) over() bool {
 		d.owner.stopped.Code == domain.CodeNotOwner
 }
 
+// deposed says that the partition is somebody else's, and this owner only ends.
+func (d *driver) deposed() bool {
+	stopped := d.snapshot().Stopped
+	return stopped != nil && stopped.Code == domain.CodeNotOwner
+}
+
 // finish answers everybody who still waits. A fenced partition is followed from then on.
 func (d *driver) finish(ctx context.Context) {
 	fenced := ctx.Err() == nil && d.over()

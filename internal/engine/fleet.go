@@ -38,7 +38,11 @@ func (e *Engine) seize(ctx context.Context, s *seat, acquire func() (store.Owner
 		return ctx.Err()
 	}
 	defer s.turn.Leave()
-	if s.driver.Load() != nil {
+	if d := s.driver.Load(); d != nil {
+		if d.deposed() {
+			return fmt.Errorf("acquire partition %s: what this server began before it was fenced is not settled yet",
+				s.partition)
+		}
 		return nil
 	}
 	own, err := acquire()
@@ -394,8 +398,8 @@ func (e *Engine) Holds() map[domain.PartitionID]uint64 {
 		if d == nil {
 			continue
 		}
-		if status := d.snapshot(); status.Stopped == nil || status.Stopped.Code != domain.CodeNotOwner {
-			out[p] = status.Epoch
+		if !d.deposed() {
+			out[p] = d.snapshot().Epoch
 		}
 	}
 	return out

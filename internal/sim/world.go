@@ -256,7 +256,7 @@ func (w *world) unowned() domain.PartitionID {
 // busiest of worlds that don't make half as many.
 const (
 	stepsMax  = 2_000_000
-	stepsBusy = 100_000
+	stepsBusy = 40_000
 )
 
 func (w *world) until(done func() bool) {
