@@ -19,6 +19,7 @@ type Clock struct {
 	at   time.Duration // monotonic reading when last was given out
 	jump uint64        // jumps noticed so far
 	leap time.Duration // monotonic reading at the last of them
+	from time.Duration // monotonic reading when the wall clock was read first
 	// steered: the wall clock is another one, which showed base when mono showed baseAt.
 	steered bool
 	base    time.Time
@@ -34,7 +35,7 @@ func NewClock() *Clock {
 // NewClockFrom makes a clock of two others: a wall clock, which may be set, and one that
 // only grows.
 func NewClockFrom(wall func() time.Time, mono func() time.Duration) *Clock {
-	return &Clock{wall: wall, mono: mono, last: wall(), at: mono()}
+	return &Clock{wall: wall, mono: mono, last: wall(), at: mono(), from: mono()}
 }
 
 // Steer makes the clock go by another wall clock than the machine's: by the store's, which
@@ -50,7 +51,7 @@ func (c *Clock) Steer(now time.Time, took time.Duration) {
 	known, latest := c.base.Add(mono-c.baseAt), now.Add(took)
 	switch {
 	case !c.steered: // nothing was decided by the machine's clock yet
-		c.last, c.at = now, mono
+		c.last, c.at, c.from = now, mono, mono
 	case known.After(latest):
 		now = latest
 	case known.After(now):
@@ -64,6 +65,14 @@ func (c *Clock) Jumped(within time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.jump > 0 && c.mono()-c.leap < within
+}
+
+// Young reports whether the wall clock was read first within so long: a jump before that could
+// not be noticed.
+func (c *Clock) Young(within time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mono()-c.from < within
 }
 
 // Now gives the engine's time in UTC with microseconds, and how many jumps of the wall

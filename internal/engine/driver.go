@@ -47,6 +47,9 @@ func newDriver(e *Engine, o *owner) *driver {
 	if e.cfg.Clock.Jumped(e.cfg.Hold) { // the grace of the owner before ended with it
 		o.hold = now.Add(e.cfg.Hold)
 	}
+	if e.cfg.Clock.Young(e.cfg.Hold) { // what it showed before, nobody here knows
+		o.doubts = now.Add(e.cfg.Hold)
+	}
 	d := &driver{engine: e, owner: o, inbox: make(chan any, inboxSize), knock: make(chan struct{}, 1),
 		left: make(chan struct{}), ended: make(chan struct{}), reads: host.NewSeats(e.cfg.Host, lookupMax),
 		jumps: jumps, cancel: func() {}, working: newCrew(e.cfg.Host)}

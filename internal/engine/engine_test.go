@@ -472,6 +472,41 @@ func TestABrokenInvariantQuarantinesOneStreamOnly(t *testing.T) {
 	}
 }
 
+// An owner whose clock was read first a moment ago can't know whether it was set before that: what
+// could do harm when it comes early waits, and nothing else does.
+//
+// Promises: [LEASE-4].
+func TestAYoungClockFiresNothingThatCouldBeEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		h := newHouse(t, st, nil)
+		h.must("x", tallyCommand{do: "add", n: 7})
+		for _, id := range []string{"x", "y"} {
+			h.must(id, tallyCommand{do: "ring", at: time.Now().Add(time.Hour)})
+		}
+		h.engine.Close()
+		time.Sleep(2 * time.Hour) // or somebody set the clock
+		h = newHouse(t, st, func(e *Engine) {
+			e.cfg.Hold = time.Minute
+			e.kinds["tally"].Early = func(state any) bool { return state.(*tally).Total == 7 }
+		})
+		defer h.engine.Close()
+		for _, want := range []struct {
+			after time.Duration
+			x, y  int
+		}{{time.Second, 0, 1}, {58 * time.Second, 0, 1}, {2 * time.Second, 1, 1}} {
+			time.Sleep(want.after)
+			synctest.Wait()
+			for id, rung := range map[domain.StreamID]int{"tally/x": want.x, "tally/y": want.y} {
+				got, err := h.engine.Read(context.Background(), "tnt_a", id, false)
+				if err != nil || got.State.(*tally).Rung != rung {
+					t.Errorf("%s after %s more: %+v, want %d, %v", id, want.after, got.State, rung, err)
+				}
+			}
+		}
+	})
+}
+
 // Promises: [HIST-10].
 func TestTimersFireOnceAndSurviveATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

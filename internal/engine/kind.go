@@ -42,8 +42,12 @@ type Kind struct {
 	Decide   func(state, command any, now time.Time) (Decision, *domain.Rejection)
 	Evolve   func(state, event any)
 	NextWake func(state any) (time.Time, bool)
-	Check    func(state any) error
-	Live     func(state any) bool // is there anything still to happen?
+	// Early reports whether a Wake that comes early could do harm, since somebody may still act
+	// by what he was promised before. Its owner waits for longer when it can't know whether the
+	// clock was set. nil: never.
+	Early func(state any) bool
+	Check func(state any) error
+	Live  func(state any) bool // is there anything still to happen?
 
 	EncodeEvents func(events []any) ([]byte, error)
 	DecodeEvents func(data []byte) ([]any, error)
@@ -74,6 +78,7 @@ type Typed[S, C, E any] struct {
 	Decide       func(s *S, c C, now time.Time) ([]E, any, *domain.Rejection, *domain.Rejection)
 	Evolve       func(s *S, e E)
 	NextWake     func(s *S) (time.Time, bool)
+	Early        func(s *S) bool // may be nil
 	Check        func(s *S) error
 	Live         func(s *S) bool
 	EncodeEvents func([]E) ([]byte, error)
@@ -99,6 +104,9 @@ func (t Typed[S, C, E]) Erase() *Kind {
 	if t.EncodeCommand != nil && t.DecodeCommand != nil {
 		k.EncodeCommand = func(command any) ([]byte, error) { return t.EncodeCommand(command.(C)) }
 		k.DecodeCommand = func(data []byte) (any, error) { return t.DecodeCommand(data) }
+	}
+	if t.Early != nil {
+		k.Early = func(state any) bool { return t.Early(state.(*S)) }
 	}
 	if t.Lower != nil {
 		k.Lower = func(event any, format uint32) (any, error) { return t.Lower(event.(E), format) }

@@ -153,6 +153,7 @@ type owner struct {
 	timers   *timers
 	hold     time.Time // no Wake before: a clock jump gave grace
 	woke     time.Time // the last Wakes were sent: they fire again soon when they found no space
+	doubts   time.Time // no Wake before of what may not come early: the clock may have jumped unseen
 	ready    []*item
 	cursors  map[string]store.Position
 	moved    map[string]store.Position // cursors not yet committed
@@ -428,6 +429,10 @@ func (o *owner) tick(now time.Time) (effects []any) {
 		o.woke = now
 		s := o.streams[key]
 		if s == nil {
+			continue
+		}
+		if now.Before(o.doubts) && s.kind.Early != nil && s.kind.Early(s.state) {
+			o.timers.set(key, o.doubts)
 			continue
 		}
 		cause := domain.Cause{Actor: domain.Actor{Kind: "timer", ID: "wake", Via: "internal"}, At: now}

@@ -82,7 +82,8 @@ func TestATimerWaitsForRoom(t *testing.T) {
 		}
 		st.SetHooks(memory.Hooks{})
 		time.Sleep(2 * fullPause)
-		if got, err := h.engine.Read(t.Context(), "tnt_a", "tally/x", false); err != nil || !got.State.(*tally).Ring.IsZero() {
+		got, err := h.engine.Read(t.Context(), "tnt_a", "tally/x", false)
+		if err != nil || !got.State.(*tally).Ring.IsZero() {
 			t.Errorf("it did not ring: %+v, %v", got.State, err)
 		}
 	})

@@ -23,7 +23,7 @@ func runKind() *engine.Kind {
 			d, rejection := run.Decide(s, c, now)
 			return d.Events, d.Reply, d.Refusal, rejection
 		},
-		Evolve: run.Evolve, NextWake: run.NextWake, Check: run.Check, Live: run.Live,
+		Evolve: run.Evolve, NextWake: run.NextWake, Early: run.Uncertain, Check: run.Check, Live: run.Live,
 		EncodeEvents: run.EncodeEvents, DecodeEvents: run.DecodeEvents,
 		EncodeState:   func(s *run.State) ([]byte, error) { return run.EncodeState(s), nil },
 		DecodeState:   run.DecodeState,

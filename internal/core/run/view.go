@@ -36,6 +36,16 @@ func Attention(s *State) bool {
 	return false
 }
 
+// Uncertain reports whether an attempt is uncertain until a time: its runner may act until then.
+func Uncertain(s *State) bool {
+	for _, job := range s.Jobs {
+		if a := job.Current(); a != nil && a.Uncertain && !a.Held {
+			return true
+		}
+	}
+	return false
+}
+
 // ReadyJobs lists the jobs that wait for a runner, in index order.
 func ReadyJobs(s *State) []int {
 	var out []int
