@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,17 +69,17 @@ func TestATimerWaitsForRoom(t *testing.T) {
 		h := newHouse(t, st, nil)
 		defer h.engine.Close()
 		h.must("x", tallyCommand{do: "ring", at: h.engine.Now().Add(time.Second)})
-		appends := 0
+		var appends atomic.Int64
 		st.SetHooks(memory.Hooks{Before: func(c memory.Call) error {
 			if c.Op != "append" {
 				return nil
 			}
-			appends++
+			appends.Add(1)
 			return store.ErrFull
 		}})
 		time.Sleep(30 * time.Second)
-		if appends < 10 || appends > 40 {
-			t.Errorf("%d appends in half a minute without room", appends)
+		if n := appends.Load(); n < 10 || n > 40 {
+			t.Errorf("%d appends in half a minute without room", n)
 		}
 		st.SetHooks(memory.Hooks{})
 		time.Sleep(2 * fullPause)
