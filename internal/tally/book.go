@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
@@ -88,13 +87,4 @@ func (b *book) line(text []byte) error {
 		return fmt.Errorf("%q is no entry", domain.Clip(string(text), lineMax))
 	}
 	return nil
-}
-
-// Entry writes one line of a book.
-func Entry(to []byte, word, name string, at time.Time) []byte {
-	to = append(append(append(to, word...), ' '), name...)
-	if !at.IsZero() {
-		to = strconv.AppendInt(append(to, ' '), at.UnixMicro(), 10)
-	}
-	return append(to, '\n')
 }

@@ -33,7 +33,7 @@ type Archive interface {
 // Config says what is counted.
 type Config struct {
 	Archive Archive
-	// Book is what somebody outside remembers, in lines (see Entry); nil: nothing.
+	// Book is what somebody outside remembers, in lines (see readBook); nil: nothing.
 	Book io.Reader
 	// From and To bound what counts as being in the window. Zero: no bound.
 	From, To time.Time

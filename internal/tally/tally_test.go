@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,10 +35,10 @@ func TestWhatHappenedIsCounted(t *testing.T) {
 		for range 5 {
 			id, _ := w.Whole()
 			att := string(id.Job(0).Attempt(1))
-			book = Entry(book, BookRun, string(id), time.Time{})
-			book = Entry(book, BookGot, att, w.Engine.Now())
-			book = Entry(book, BookGot, att, w.Engine.Now()) // the same manifest once more
-			book = Entry(book, BookAcked, att, w.Engine.Now())
+			book = entry(book, BookRun, string(id), time.Time{})
+			book = entry(book, BookGot, att, w.Engine.Now())
+			book = entry(book, BookGot, att, w.Engine.Now()) // the same manifest once more
+			book = entry(book, BookAcked, att, w.Engine.Now())
 		}
 		w.Lease(w.Request(), 1)
 		r := counted(t, w, string(book), nil)
@@ -138,9 +139,18 @@ func TestAMalformedBookIsRefused(t *testing.T) {
 	id := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1}))
 	for _, text := range []string{"run", "run nobody", "got x 1", "ack " + string(id.Job(0).Attempt(1)), "sold " +
 		string(id.Job(0).Attempt(1)) + " 1", "run " + string(id) + " 5", strings.Repeat("x", 600)} {
-		in := bytes.NewReader(append(Entry(nil, BookRun, string(id), time.Time{}), text...))
+		in := bytes.NewReader(append(entry(nil, BookRun, string(id), time.Time{}), text...))
 		if _, err := readBook(in); err == nil || !strings.Contains(err.Error(), "read book") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// entry writes one line of a book.
+func entry(to []byte, word, name string, at time.Time) []byte {
+	to = append(append(append(to, word...), ' '), name...)
+	if !at.IsZero() {
+		to = strconv.AppendInt(append(to, ' '), at.UnixMicro(), 10)
+	}
+	return append(to, '\n')
 }
