@@ -80,8 +80,6 @@ func scripts(t *testing.T, store func(testing.TB) string) {
 			env.Setenv("PATH", binaries+":"+os.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("FAIRLEAD_DATA", env.WorkDir+"/data")
-			env.Setenv("FAIRLEAD_LEASE_TTL", "4s")
-			env.Setenv("FAIRLEAD_ABANDON_AFTER", "8s")
 			env.Setenv("FAIRLEAD_CANCEL_GRACE", "2s")
 			env.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
