@@ -135,6 +135,8 @@ func (s *server) openFolder(ctx context.Context) error {
 	s.blobs = blobs
 	s.logs = logs.NewHolder(s.blobs, logs.Config{Now: s.now, Wrote: func(w logs.Write) {
 		s.metrics.LogIngested(w.Chunks, w.Bytes, w.Took)
+	}, Recorded: func(ctx context.Context, tenant domain.TenantID, a domain.AttemptID) (*logs.Ref, error) {
+		return reactor.Recorded(ctx, s.engine, tenant, a)
 	}})
 	s.closing(func() { _ = s.logs.Close() })
 	if !shared {

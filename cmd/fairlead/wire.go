@@ -256,6 +256,7 @@ func (s *server) ready(ctx context.Context) error {
 func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 	work, cancel := context.WithCancel(ctx)
 	s.dispatch.Start(work)
+	s.sealer.Start(work)
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)

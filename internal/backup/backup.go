@@ -16,6 +16,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/verify"
@@ -70,6 +71,10 @@ type making struct {
 	holes    bool                     // the log has rows that the backup has not
 	sealed   map[string]domain.Digest // what history says of sealed logs; only with a base
 	mirrored map[string]bool          // mirrors of which is known whether they are in it
+	open     map[openLog]bool         // logs that the copied history has still to seal
+	copied   map[string]bool          // objects by their keys
+	era      uint64                   // the last of the logs
+	reopened uint32                   // segments that were made again
 
 	mu     sync.Mutex // of what is noted while objects are copied side by side
 	listed int        // damage, but for streams
@@ -85,6 +90,7 @@ func Make(ctx context.Context, from Source, o Options) (*Manifest, error) {
 		o.Progress = func(string, int64, int64) {}
 	}
 	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, mirrored: map[string]bool{},
+		open: map[openLog]bool{}, copied: map[string]bool{},
 		manifest: &Manifest{Format: Format, At: o.Now().UTC(), Version: o.Version, Store: from.Kind,
 			Secrets: o.WithSecrets}}
 	if err := m.make(ctx); err != nil {
@@ -117,6 +123,9 @@ func (m *making) make(ctx context.Context) (err error) {
 		return err
 	}
 	if err := m.objects(ctx); err != nil {
+		return err
+	}
+	if err := m.reopen(ctx); err != nil {
 		return err
 	}
 	if err := m.mirrors(ctx); err != nil {
@@ -356,7 +365,6 @@ func (m *making) incomplete(ctx context.Context, image store.Image) error {
 // runs: one that is gone was folded into a later one or sealed, so the list is read again
 // until nothing new is on it.
 func (m *making) objects(ctx context.Context) error {
-	done := map[string]bool{}
 	for {
 		fresh, gone := 0, 0
 		after := ""
@@ -369,13 +377,16 @@ func (m *making) objects(ctx context.Context) error {
 				break
 			}
 			after = found[len(found)-1].Key
-			found = slices.DeleteFunc(found, func(e blob.Entry) bool { return done[e.Key] })
+			found = slices.DeleteFunc(found, func(e blob.Entry) bool { return m.copied[e.Key] })
 			n, err := m.page(ctx, found)
 			if err != nil {
 				return err
 			}
 			for _, e := range found {
-				done[e.Key] = true
+				m.copied[e.Key] = true
+				if era, ok := logs.EraOf(e.Key); ok {
+					m.era = max(m.era, era)
+				}
 			}
 			fresh, gone = fresh+len(found), gone+n
 			m.Progress("objects", m.manifest.Counts.Objects, 0)

@@ -298,6 +298,56 @@ func TestABackupUnderWritesIsWhole(t *testing.T) {
 	})
 }
 
+// The history of a backup is older than its objects. A log that is sealed in between, and
+// whose segments are gone when they would be copied, is in the backup all the same.
+// Promises: [BACKUP-9].
+func TestALogThatIsSealedDuringABackupIsInIt(t *testing.T) {
+	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {
+		k := newKeep(t, w)
+		a := k.Lease(k.Request(), 3)
+		k.Report(a, 3)
+		still := k.Lease(k.Request(), 2)
+		src := k.source()
+		src.Blobs = &late{Store: k.Blobs, first: func() {
+			k.Seal(a, 3)
+			if err := k.Logs.Close(); err != nil { // segments are gone
+				t.Error(err)
+			}
+		}}
+		folder := filepath.Join(t.TempDir(), "backup")
+		m, err := Make(t.Context(), src, Options{Folder: folder})
+		if err != nil || len(m.Damage) > 0 {
+			t.Fatal(err, m)
+		}
+		r, err := restore(t, folder, "", nil)
+		if err != nil || r.out.Report.Damaged() {
+			t.Fatalf("restore: %v, %+v", err, r.out)
+		}
+		g, err := logs.Open(t.Context(), r.blobs, logs.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = g.Close() }()
+		if one, two := g.Through(yard.Tenant, a), g.Through(yard.Tenant, still); one != 3 || two != 2 {
+			t.Errorf("the logs have %d and %d chunks, want 3 and 2", one, two)
+		}
+	})
+}
+
+// late is a store in which something happens before the first object is listed.
+type late struct {
+	blob.Store
+	first func()
+}
+
+func (l *late) List(ctx context.Context, prefix, after string, limit int) ([]blob.Entry, error) {
+	if l.first != nil {
+		l.first()
+		l.first = nil
+	}
+	return l.Store.List(ctx, prefix, after, limit)
+}
+
 // A second backup costs what changed, and is complete without the first.
 func TestALaterBackupSharesFiles(t *testing.T) {
 	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {

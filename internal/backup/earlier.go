@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/logs"
 )
 
 // earlier is a backup that a new one takes unchanged files from.
@@ -55,5 +56,5 @@ func (e *earlier) object(key string, sealed map[string]domain.Digest) (entry, bo
 		return entry{}, false
 	}
 	named := strings.Contains(key, "/objects/") && strings.HasSuffix(key, "/"+one.Digest.Hex())
-	return one, named || sealed[key] == one.Digest
+	return one, named || logs.BundleDigest(key) == one.Digest || sealed[key] == one.Digest
 }

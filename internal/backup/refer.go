@@ -1,17 +1,22 @@
 package backup
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
 	"github.com/fairlead-ci/fairlead/internal/verify"
@@ -32,16 +37,92 @@ func (m *making) events(row *store.Row) []any {
 	return nil
 }
 
-// note remembers what history says of sealed logs, for those that the base has.
+// note remembers which logs are open at the moment of the copied history, and what it says of
+// sealed ones that the base has.
 func (m *making) note(row *store.Row) {
-	if m.base == nil || row.Stream.Kind() != "run" {
+	if row.Stream.Kind() != "run" {
 		return
 	}
+	of := func(a run.OfAttempt) openLog {
+		return openLog{row.Tenant, domain.RunID(row.Stream.ID()).Job(a.Job).Attempt(a.Attempt)}
+	}
 	for _, e := range m.events(row) {
-		if s, ok := e.(*run.LogSealed); ok && s.Log.Offset == 0 {
-			m.sealed[s.Log.Object] = s.Log.Digest
+		switch e := e.(type) {
+		case *run.LeaseGranted:
+			m.open[of(e.OfAttempt)] = true
+		case *run.LeaseDeclined:
+			delete(m.open, of(e.OfAttempt))
+		case *run.LogSealed:
+			delete(m.open, of(e.OfAttempt))
+			if m.base != nil && logs.BundleDigest(e.Log.Object) == "" {
+				m.sealed[e.Log.Object] = e.Log.Digest
+			}
 		}
 	}
+}
+
+// openLog is a log that was not sealed at the moment of the copied history.
+type openLog struct {
+	tenant  domain.TenantID
+	attempt domain.AttemptID
+}
+
+// reopen saves what the copied history still has to seal and the store has sealed since: the
+// segments of such a log were gone before they were copied, so they are made again.
+func (m *making) reopen(ctx context.Context) error {
+	if len(m.open) == 0 {
+		return nil
+	}
+	image, err := m.Archive.Image(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = image.Close() }() // it only read
+	open := slices.SortedFunc(maps.Keys(m.open), func(a, b openLog) int {
+		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.attempt, b.attempt))
+	})
+	var seals map[domain.AttemptID]run.Log
+	for i, o := range open {
+		if i == 0 || open[i-1].tenant != o.tenant || open[i-1].attempt.Run() != o.attempt.Run() {
+			if seals, err = verify.SealsOf(ctx, m.Kinds, image, o.tenant, o.attempt.Run()); err != nil {
+				return err
+			}
+		}
+		log, sealed := seals[o.attempt]
+		if !sealed || log.Object == "" {
+			continue
+		}
+		ref := logs.Ref{Object: log.Object, Offset: log.Offset, Length: log.Length}
+		err := logs.Reopen(ctx, m.Blobs, o.tenant, o.attempt, ref, func(segment []byte) error {
+			return m.segment(ctx, o.tenant, segment)
+		})
+		if errors.Is(err, logs.ErrDamaged) || errors.Is(err, blob.ErrNotFound) {
+			m.damaged(verify.Finding{Code: verify.LogDamaged, Tenant: o.tenant, Stream: o.attempt.Run().Stream(),
+				Object: log.Object, Text: err.Error(), Fix: "restore an earlier backup of it"})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segment adds a segment that was made again, under a name that no other has.
+func (m *making) segment(ctx context.Context, tenant domain.TenantID, segment []byte) error {
+	key := logs.ReopenedKey(tenant, m.era, m.reopened)
+	for m.copied[key] {
+		m.reopened++
+		key = logs.ReopenedKey(tenant, m.era, m.reopened)
+	}
+	m.reopened++
+	digest, n, err := m.contents.add(ctx, bytes.NewReader(segment))
+	if err != nil {
+		return err
+	}
+	m.manifest.Counts.Objects++
+	m.manifest.Counts.ObjectBytes += n
+	return m.list.add(entry{Kind: kindObject, Name: key, Bytes: n, Digest: digest})
 }
 
 // short is a name by the half of its digest: the index of a large backup must fit memory.

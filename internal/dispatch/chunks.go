@@ -55,7 +55,8 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 		highest[att] = max(highest[att], c.GetSequence())
 		chunks = append(chunks, logs.Chunk{Tenant: p.tenant, Attempt: att, Epoch: c.GetEpoch(), Sequence: c.GetSequence(),
 			Step: c.GetStep(), Stream: stream(c.GetStream()), At: time.UnixMicro(c.GetAtUs()).UTC(), Data: c.GetData(),
-			Checksum: c.GetChecksum(), Mark: c.GetMark(), Dropped: c.GetDroppedBytes()})
+			Checksum: c.GetChecksum(), Mark: c.GetMark(), Dropped: c.GetDroppedBytes(),
+			Ended: p.closed})
 	}
 	if len(chunks) == 0 {
 		return nil

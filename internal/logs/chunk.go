@@ -90,6 +90,8 @@ type Chunk struct {
 	Checksum uint64 // domain.Checksum(Data)
 	Mark     string // "", "truncated:<rule>" or "gap:<reason>"
 	Dropped  uint64 // bytes the mark stands for
+	// Ended: the attempt has an outcome already, so its log may be sealed.
+	Ended bool
 }
 
 // check looks at what a chunk claims.

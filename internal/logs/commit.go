@@ -49,6 +49,9 @@ func (g *Gateway) commit(b *batch) {
 		r.err = err
 		close(r.done)
 	}
+	for _, l := range b.lives {
+		g.retire(l)
+	}
 	g.pump(b.lane)
 	g.tidy(b.lane)
 	g.mu.Unlock()
@@ -165,22 +168,41 @@ func (g *Gateway) write(ctx context.Context, b *batch) error {
 // has seen it.
 func (g *Gateway) remove(l *lane) {
 	g.mu.Lock()
-	numbers := slices.Clone(l.litter)
+	if l.removing {
+		g.mu.Unlock()
+		return // whoever is at it sees what came meanwhile
+	}
+	l.removing = true
 	g.mu.Unlock()
-	gone := make(map[uint64]bool, len(numbers))
-	for _, n := range numbers {
-		if !g.config.Valid() {
-			break
+	tried, gone := map[uint64]bool{}, map[uint64]bool{}
+	for {
+		numbers := g.litter(l, tried, gone)
+		if len(numbers) == 0 {
+			return
 		}
-		ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
-		gone[n] = g.store.Delete(ctx, segmentKey(l.tenant, n)) == nil
-		cancel()
+		for _, n := range numbers {
+			tried[n] = true
+			if !g.config.Valid() {
+				continue
+			}
+			ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
+			gone[n] = g.store.Delete(ctx, segmentKey(l.tenant, n)) == nil
+			cancel()
+		}
 	}
-	if len(numbers) == 0 {
-		return
-	}
+}
+
+// litter strikes out what is gone and gives what was not tried yet; nothing ends the removal.
+func (g *Gateway) litter(l *lane, tried, gone map[uint64]bool) []uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.litter = slices.DeleteFunc(l.litter, func(n uint64) bool { return gone[n] })
-	g.tidy(l)
+	numbers := slices.DeleteFunc(slices.Clone(l.litter), func(n uint64) bool { return tried[n] })
+	if len(numbers) == 0 {
+		l.removing = false
+		if len(tried) > 0 {
+			g.tidy(l)
+		}
+	}
+	return numbers
 }

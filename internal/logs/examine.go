@@ -79,15 +79,6 @@ func firstBroken(ctx context.Context, store blob.Store, ref *Ref) string {
 	return ""
 }
 
-// Sealed reports whether the attempt's log has been sealed.
-func Sealed(ctx context.Context, store blob.Store, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
-	_, err := store.Size(ctx, sealedKey(tenant, attempt))
-	if errors.Is(err, blob.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // ChunkFound is a chunk that a segment holds, with its checksum verified.
 type ChunkFound struct {
 	Attempt  domain.AttemptID

@@ -41,7 +41,7 @@ func TestAQuietAttemptPinsFewSegments(t *testing.T) {
 		if n := len(g.lives[logID{tenant, quiet}].blocks); n > 200 {
 			t.Errorf("%d blocks for %d bytes", n, want.Len())
 		}
-		for _, g := range []*Gateway{g, open(t, store.Clone())} {
+		for _, g := range []*Gateway{g, open(t, copyOf(store))} {
 			if got := raw(t, reader(t, g, quiet)); got != want.String() {
 				t.Error("the log is not what was sent")
 			}
@@ -81,7 +81,7 @@ func foldAndCrash(t *testing.T, method string, after bool) {
 			// The seventh segment is the copy; a deletion is that of a folded one.
 			hit := c.Method == "Delete" || strings.HasSuffix(c.Key, "0007")
 			if crashed == nil && c.Method == method && c.After == after && hit {
-				crashed = store.Clone()
+				crashed = copyOf(store)
 			}
 			return nil
 		})

@@ -37,6 +37,10 @@ type Config struct {
 	// Valid reports whether this holder may still speak for the logs; it is asked after
 	// something became durable and before anybody is told. nil: always.
 	Valid func() bool
+	// Recorded looks in history for the reference to an attempt's sealed log; nil when there
+	// is none yet. It is asked where memory does not know: by readers that bring no
+	// reference, and for chunks of attempts that have ended. nil: nothing is recorded.
+	Recorded func(context.Context, domain.TenantID, domain.AttemptID) (*Ref, error)
 
 	again     bool // this holder has tried to open its era before
 	foldCount int  // for tests, which want it small
@@ -58,6 +62,7 @@ type Counters struct {
 	Segments, Failures          uint64 // writes
 	Folds                       uint64 // many small segments made one
 	Seals, Live                 uint64 // sealed since Open; live now
+	Bundles                     uint64 // objects that sealed logs were written to since Open
 	Damaged                     uint64 // objects found damaged at Open
 	Void                        uint64 // segments of holders that had lost the logs, dropped at Open
 }
@@ -84,9 +89,10 @@ type Gateway struct {
 	lanes     map[domain.TenantID]*lane
 	lives     map[logID]*live
 	queued    int64
-	// closings counts seals that ended, so that a look at the store ("is it sealed?") that
-	// such an end overtook is taken again. births wakes readers of logs that had no chunk yet.
-	closings uint64
+	// closed knows the references of logs that were recorded last; bundles collects what
+	// shares objects. births wakes readers of logs that had no chunk yet.
+	recent   recent
+	bundles  map[domain.TenantID]*bundler
 	births   chan struct{}
 	counters Counters
 	damaged  []error
@@ -122,7 +128,8 @@ func newGateway(ctx context.Context, store blob.Store, config Config) *Gateway {
 	g := &Gateway{
 		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
 		writes: host.NewSeats(config.Host, writesMax), seals: host.NewSeats(config.Host, sealsMax),
-		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{},
+		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{}, bundles: map[domain.TenantID]*bundler{},
+		recent: recent{refs: map[logID]Ref{}},
 	}
 	g.config.Valid = func() bool { return !g.dropped.Load() && (config.Valid == nil || config.Valid()) }
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -133,6 +140,7 @@ func newGateway(ctx context.Context, store blob.Store, config Config) *Gateway {
 func (g *Gateway) Close() error {
 	g.mu.Lock()
 	g.closed = true
+	g.dropBundles()
 	for g.work > 0 {
 		if g.idle == nil {
 			g.idle = make(chan struct{})
@@ -155,6 +163,7 @@ func (g *Gateway) Abandon() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed, g.abandoned = true, true
+	g.dropBundles()
 	for _, l := range g.lives {
 		l.wake()
 	}
@@ -177,7 +186,7 @@ func (g *Gateway) Damaged() []error {
 	return slices.Clone(g.damaged)
 }
 
-// LiveLog is a log that is not sealed.
+// LiveLog is a log whose seal is not recorded.
 type LiveLog struct {
 	Tenant  domain.TenantID
 	Attempt domain.AttemptID
@@ -186,8 +195,8 @@ type LiveLog struct {
 	Bytes   int64
 }
 
-// Live lists the logs that are not sealed, for a reconciler that looks for attempts that
-// ended without a Seal.
+// Live lists the logs whose seal is not recorded, for a reconciler that looks for attempts
+// that ended without a Seal, and for logs of which history knows the seal already.
 func (g *Gateway) Live() []LiveLog {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -211,26 +220,6 @@ func (g *Gateway) Through(tenant domain.TenantID, attempt domain.AttemptID) uint
 	return 0
 }
 
-// Sealed says whether an attempt's log is closed and whole, also when the crash of an earlier
-// gateway came before anybody was told so: then Through knows nothing of it, and nothing is
-// waited for.
-func (g *Gateway) Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
-	g.mu.Lock()
-	l := g.lives[logID{tenant, attempt}]
-	g.mu.Unlock()
-	if l != nil {
-		return false, nil
-	}
-	_, err := g.store.Size(ctx, sealedKey(tenant, attempt))
-	if errors.Is(err, blob.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, retryable(fmt.Errorf("find sealed log of %s: %w", attempt, err))
-	}
-	return true, nil
-}
-
 // Append takes chunks of any attempts, in any order, and returns once what it acknowledges
 // is durable: one Ack per attempt. An error means that nothing is acknowledged; with
 // errors.Is(err, domain.ErrRetry) sending again can help, and is harmless.
@@ -250,7 +239,7 @@ func (g *Gateway) Append(ctx context.Context, chunks []Chunk) ([]Ack, error) {
 	var sealed []*part
 	open := parts[:0:0]
 	for _, p := range parts {
-		l, err := g.liveLog(ctx, p.ack.Tenant, p.ack.Attempt)
+		l, err := g.liveLog(ctx, p.ack.Tenant, p.ack.Attempt, p.ended)
 		switch {
 		case errors.Is(err, ErrSealed):
 			p.ack.Refused = ErrSealed
@@ -323,6 +312,7 @@ func split(chunks []Chunk) []*part {
 			parts = append(parts, p)
 		}
 		p.ack.Epoch = max(p.ack.Epoch, c.Epoch)
+		p.ended = p.ended || c.Ended
 		it := item{content: c.Data, span: span{
 			sequence: c.Sequence, epoch: c.Epoch, at: c.At.UnixMicro(), checksum: c.Checksum, dropped: c.Dropped,
 			mark: c.Mark, step: c.Step, stream: c.Stream,
@@ -347,28 +337,45 @@ func split(chunks []Chunk) []*part {
 }
 
 // liveLog finds the index of a log that may grow, or makes one; ErrSealed when it is closed.
-func (g *Gateway) liveLog(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (*live, error) {
+// ended: the attempt has an outcome, so that its log may have been sealed before this gateway
+// was opened, or so long ago that only history knows.
+func (g *Gateway) liveLog(
+	ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, ended bool,
+) (*live, error) {
 	id := logID{tenant, attempt}
+	asked := !ended
 	for {
 		g.mu.Lock()
-		l, closings := g.lives[id], g.closings
+		l := g.lives[id]
+		_, recorded := g.recent.find(id)
+		switch {
+		case l != nil && l.ref != nil, l == nil && recorded:
+			g.mu.Unlock()
+			return nil, ErrSealed
+		case l == nil && asked:
+			l = g.newLive(id)
+			g.announce()
+		}
 		g.mu.Unlock()
 		if l != nil {
 			return l, nil
 		}
-		switch _, err := g.store.Size(ctx, sealedKey(tenant, attempt)); {
-		case err == nil:
+		ref, err := g.recorded(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if ref != nil {
 			return nil, ErrSealed
-		case !errors.Is(err, blob.ErrNotFound):
-			return nil, retryable(fmt.Errorf("find log of %s: %w", attempt, err))
 		}
-		g.mu.Lock()
-		if g.closings == closings && g.lives[id] == nil {
-			g.lives[id] = newLive(tenant, attempt)
-			g.announce()
-		}
-		g.mu.Unlock()
+		asked = true
 	}
+}
+
+// newLive makes the index of a log. The caller holds mu.
+func (g *Gateway) newLive(id logID) *live {
+	l := newLive(id.tenant, id.attempt)
+	g.lives[id] = l
+	return l
 }
 
 // announce wakes readers of logs that did not exist. The caller holds mu.
@@ -442,8 +449,20 @@ func (g *Gateway) enqueue(requests []*request, bytes int64) error {
 // pump starts the writes that the lane wants. The caller holds mu.
 func (g *Gateway) pump(l *lane) {
 	for b := l.next(); b != nil; b = l.next() {
+		if len(b.pieces) > 0 && !l.resting {
+			l.resting = true
+			g.config.Host.After(segmentRest, func() { g.rested(l) })
+		}
 		g.begin(func() { g.commit(b) })
 	}
+}
+
+// rested ends the moment in which small chunks collect.
+func (g *Gateway) rested(l *lane) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.resting = false
+	g.pump(l)
 }
 
 // begin starts work that Close waits for. The caller holds mu.

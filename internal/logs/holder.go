@@ -151,13 +151,19 @@ func (h *Holder) Through(tenant domain.TenantID, attempt domain.AttemptID) uint6
 	return g.Through(tenant, attempt)
 }
 
-// Sealed is Gateway.Sealed where the logs are held.
-func (h *Holder) Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
-	g, err := h.held("find sealed log")
-	if err != nil {
-		return false, err
+// Recorded is Gateway.Recorded where the logs are held.
+func (h *Holder) Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref Ref) {
+	if g := h.current(); g != nil {
+		g.Recorded(tenant, attempt, ref)
 	}
-	return g.Sealed(ctx, tenant, attempt)
+}
+
+// Live is Gateway.Live; nothing where the logs are not held.
+func (h *Holder) Live() []LiveLog {
+	if g := h.current(); g != nil {
+		return g.Live()
+	}
+	return nil
 }
 
 // Log is Gateway.Log. A log with a reference can be read anywhere; another one where the

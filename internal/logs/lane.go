@@ -18,6 +18,7 @@ type part struct {
 	live      *live
 	items     []item
 	conflicts []item // contradict another item of the same request
+	ended     bool   // the attempt has an outcome
 	ack       Ack
 }
 
@@ -31,17 +32,20 @@ type request struct {
 
 // lane collects the chunks of one tenant into segments. It is a step function: submit and
 // done are its inputs, the batches that next gives its effects. While one batch is being
-// written the next collects; a second is written beside it only when it is full, so a lone
-// chunk on an idle gateway goes out at once and many small ones share a write.
+// written, and for a moment after it began, the next collects; a second is written beside it
+// only when it is full, so a lone chunk on an idle gateway goes out at once and many small ones
+// share a write.
 type lane struct {
 	tenant   domain.TenantID
 	queue    []*request
 	queued   int // bytes
 	writing  int
+	resting  bool             // a write began a moment ago
 	number   uint64           // of the next segment
 	segments map[uint64]*held // that live logs need
 	doubtful []uint64         // segments whose write failed and that may be there all the same
 	litter   []uint64         // segments that nobody needs and that could not be deleted yet
+	removing bool
 	folding  bool
 	foldAt   int // how many segments make a fold worth while
 }
@@ -88,7 +92,8 @@ func (l *lane) submit(r *request) {
 
 // next gives the batch to write now, or nil.
 func (l *lane) next() *batch {
-	if len(l.queue) == 0 || l.writing > 1 || l.writing == 1 && l.queued < segmentBytes {
+	if len(l.queue) == 0 || l.writing > 1 || l.writing == 1 && l.queued < segmentBytes ||
+		l.resting && l.queued < restBytes {
 		return nil
 	}
 	b := &batch{lane: l, number: l.number, contents: contents{tenant: l.tenant}}

@@ -28,6 +28,11 @@ const (
 
 	// segmentBytes is when a collecting segment is full and goes out.
 	segmentBytes = 4 << 20
+	// segmentRest is how long after one segment of a tenant the next small one begins, at the
+	// earliest: a segment costs as much as writing half a megabyte.
+	segmentRest = 5 * time.Millisecond
+	// restBytes is what a segment must hold to go out without that rest.
+	restBytes = 256 << 10
 	// blockBytes is the size of what is read and decoded at a time, live or sealed.
 	blockBytes = 256 << 10
 	// blockSpansMax bounds the spans of a block, for logs of tiny chunks.
@@ -42,6 +47,16 @@ const (
 	// sealsMax is how many logs are compacted at the same time: it is CPU time that ingest
 	// and the engine want too.
 	sealsMax = 2
+	// sharedBytesMax is the length of the longest log that shares an object with others: making
+	// an object costs as much as writing about that many bytes.
+	sharedBytesMax = 64 << 10
+	// bundleBytes is when a collecting bundle goes out before its time.
+	bundleBytes = 1 << 20
+	// bundleRest is how long after one bundle of a tenant the next one begins, at the earliest.
+	// A log that is alone waits for nothing; under load many share an object.
+	bundleRest = 50 * time.Millisecond
+	// recentMax is how many references to sealed logs are remembered, about 20 MB.
+	recentMax = 64 << 10
 	// foldCount is how many segments with little live content are folded into one. It bounds
 	// what a long attempt can pin: the files, and the bytes of logs that are sealed already.
 	foldCount = 64

@@ -54,6 +54,10 @@ type live struct {
 	flying    map[uint64]bool
 	flyingTop uint64
 	sealing   bool
+	// ref is set once the log is sealed; it stays, with its segments, until that is recorded.
+	ref *Ref
+	// over: the seal is recorded, and only writes under way keep the index.
+	over bool
 	// recovering: spans come in the order of segments, which folding has changed. Gap marks
 	// wait until everything is there.
 	recovering bool
@@ -127,6 +131,15 @@ func (l *live) find(sequence uint64) *block {
 		return nil
 	}
 	return &l.blocks[i]
+}
+
+// weight is how many bytes of log there are, with what waits behind holes.
+func (l *live) weight() int64 {
+	n := l.tally.offset
+	for _, d := range l.ahead {
+		n += int64(d.length)
+	}
+	return n
 }
 
 // take adds a durable span. It reports whether the log now depends on it.

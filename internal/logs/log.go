@@ -66,28 +66,34 @@ func (l *Log) view(ctx context.Context) (*view, error) {
 			g.mu.Unlock()
 			return nil, retryable(ErrNotHeld)
 		}
-		if live := g.lives[l.id]; live != nil {
+		live := g.lives[l.id]
+		if live != nil && live.ref == nil {
 			v := l.liveView(live)
 			g.mu.Unlock()
 			return v, nil
 		}
-		closings := g.closings
+		ref, _ := g.recent.find(l.id)
+		if live != nil {
+			ref = live.ref
+		}
 		if g.births == nil {
 			g.births = make(chan struct{})
 		}
 		births := g.births
 		g.mu.Unlock()
 
-		key := sealedKey(l.id.tenant, l.id.attempt)
-		size, err := g.store.Size(ctx, key)
-		if err == nil {
-			return l.sealedView(ctx, Ref{Object: key, Length: size})
+		if ref == nil {
+			var err error
+			if ref, err = g.recorded(ctx, l.id); err != nil {
+				return nil, err
+			}
 		}
-		if !errors.Is(err, blob.ErrNotFound) {
-			return nil, retryable(fmt.Errorf("find log of %s: %w", l.id.attempt, err))
+		if ref != nil {
+			return l.sealedView(ctx, *ref)
 		}
 		g.mu.Lock()
-		overtaken := g.closings != closings || g.lives[l.id] != nil
+		_, sealed := g.recent.find(l.id)
+		overtaken := sealed || g.lives[l.id] != nil
 		g.mu.Unlock()
 		if !overtaken {
 			none := func() Totals { return Totals{} }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func marked(a domain.AttemptID, sequence uint64, mark string, dropped uint64) Ch
 
 func open(t testing.TB, store blob.Store) *Gateway {
 	t.Helper()
-	g, err := Open(context.Background(), store, Config{foldCount: 5})
+	g, err := Open(context.Background(), store, Config{foldCount: 5, Recorded: historyOf(store).find})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +64,66 @@ func push(t testing.TB, g *Gateway, chunks ...Chunk) Ack {
 	return acks[0]
 }
 
+// history is what a run's history knows of sealed logs.
+type history struct{ refs sync.Map }
+
+var histories sync.Map // by the store of the logs
+
+func historyOf(store blob.Store) *history {
+	h, _ := histories.LoadOrStore(store, &history{})
+	return h.(*history)
+}
+
+func (h *history) find(_ context.Context, tenant domain.TenantID, a domain.AttemptID) (*Ref, error) {
+	if ref, ok := h.refs.Load(logID{tenant, a}); ok {
+		return ref.(*Ref), nil
+	}
+	return nil, nil
+}
+
+// copyOf is the store as a crash leaves it, with the same history.
+func copyOf(store *memory.Store) *memory.Store {
+	other := store.Clone()
+	histories.Store(other, historyOf(store))
+	return other
+}
+
+// seal closes a log and records that in history.
 func seal(t testing.TB, g *Gateway, a domain.AttemptID, end uint64) Ref {
 	t.Helper()
 	ref, err := g.Seal(context.Background(), tenant, a, end)
 	if err != nil {
 		t.Fatal(err)
 	}
+	noteSeal(g, a, ref)
 	return ref
+}
+
+// tellSeals tells the gateway of the seals that history knows, as the sealer does.
+func tellSeals(t testing.TB, g *Gateway) {
+	t.Helper()
+	for _, l := range g.Live() {
+		if ref, _ := historyOf(g.store).find(t.Context(), l.Tenant, l.Attempt); ref != nil {
+			noteSeal(g, l.Attempt, *ref)
+		}
+	}
+}
+
+// noteSeal tells history and the gateway of a seal, and waits until the gateway has tidied up.
+func noteSeal(g *Gateway, a domain.AttemptID, ref Ref) {
+	historyOf(g.store).refs.Store(logID{tenant, a}, &ref)
+	g.Recorded(tenant, a, ref)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.work > 0 {
+		if g.idle == nil {
+			g.idle = make(chan struct{})
+		}
+		idle := g.idle
+		g.mu.Unlock()
+		<-idle
+		g.mu.Lock()
+	}
 }
 
 func reader(t testing.TB, g *Gateway, a domain.AttemptID) *Log {
@@ -169,15 +223,25 @@ func TestALogReadsTheSameLiveRecoveredAndSealed(t *testing.T) {
 		}
 	}
 	check("live", g, "…\n")
-	check("after a crash", open(t, store.Clone()), "…\n")
+	check("after a crash", open(t, copyOf(store)), "…\n")
+	first, err := g.Seal(t.Context(), tenant, a, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server dies before history knows: whoever comes next has all of it, and seals again.
+	crashed := open(t, copyOf(store))
+	check("sealed, not recorded, after a crash", crashed, "…\n")
+	if again := seal(t, crashed, a, 4); again != first {
+		t.Errorf("sealed again: %+v, first %+v", again, first)
+	}
 	ref := seal(t, g, a, 4)
 	check("sealed", g, "…\n")
-	check("sealed, after a restart", open(t, store.Clone()), "…\n")
+	check("sealed, after a restart", open(t, copyOf(store)), "…\n")
 	if ref.Bytes != int64(len(wantRaw)) || ref.Lines != 5 || !ref.Truncated || ref.Gaps != 0 || !ref.Digest.Valid() {
 		t.Errorf("ref = %+v", ref)
 	}
-	if again := seal(t, open(t, store.Clone()), a, 4); again != ref {
-		t.Errorf("sealed again: %+v, first %+v", again, ref)
+	if ref != first {
+		t.Errorf("sealed again: %+v, first %+v", ref, first)
 	}
 	if left := segments(t, store); left != nil {
 		t.Errorf("segments left: %v", left)
@@ -262,7 +326,7 @@ func TestAGapMarkEndsTheWaiting(t *testing.T) {
 		t.Fatalf("through = %d", ack.Through)
 	}
 	want := "1@0 s0 a\n2@2 s0 c\n3@4 s0 [gap:spool_full 500]\n4@4 s0 f\n"
-	for _, g := range []*Gateway{g, open(t, store.Clone())} {
+	for _, g := range []*Gateway{g, open(t, copyOf(store))} {
 		if got := shown(window1(t, reader(t, g, a), 1, 9)); got != want {
 			t.Errorf("lines =\n%s", got)
 		}
@@ -363,7 +427,7 @@ func TestTheFirstChunkWinsAndTheOtherIsKept(t *testing.T) {
 		t.Errorf("counters = %+v", c)
 	}
 	// The comparison also works when nothing is in memory any more.
-	g = open(t, store.Clone())
+	g = open(t, copyOf(store))
 	if ack := push(t, g, chunk(a, 1, "yet another"), chunk(a, 2, "b")); ack.Conflicts != 1 {
 		t.Errorf("after a restart: %+v", ack)
 	}
@@ -377,7 +441,9 @@ func TestWhatComesAfterTheSealIsEvidence(t *testing.T) {
 	push(t, g, chunk(a, 1, "a"))
 	seal(t, g, a, 1)
 	for _, g := range []*Gateway{g, open(t, store)} {
-		acks, err := g.Append(t.Context(), []Chunk{chunk(a, 2, "too late"), chunk(attempt(2), 1, "fine")})
+		late := chunk(a, 2, "too late")
+		late.Ended = true
+		acks, err := g.Append(t.Context(), []Chunk{late, chunk(attempt(2), 1, "fine")})
 		if err != nil || !errors.Is(acks[0].Refused, ErrSealed) || acks[1].Refused != nil || acks[1].Through != 1 {
 			t.Errorf("acks = %+v, %v", acks, err)
 		}
@@ -489,7 +555,7 @@ func model(t *testing.T, r *rand.Rand) {
 			todo = append(todo[1:], todo[0])
 		}
 		if r.IntN(10) == 0 {
-			store = store.Clone()
+			store = copyOf(store)
 			g = open(t, store)
 		}
 	}
@@ -523,7 +589,7 @@ func model(t *testing.T, r *rand.Rand) {
 	if err := g.Close(); err != nil { // waits for a fold that is under way
 		t.Fatal(err)
 	}
-	g = open(t, store.Clone())
+	g = open(t, copyOf(store))
 	compare("reopened")
 	if left := segments(t, store); len(left) != 0 {
 		t.Errorf("left: %v", left)

@@ -33,10 +33,13 @@ const (
 	detailBytesMax = 8 << 20
 )
 
-// sealedKey is the one object of a sealed log: the name follows from the attempt, so
-// creating it is what seals, and sealing twice finds it.
-func sealedKey(tenant domain.TenantID, attempt domain.AttemptID) string {
-	return string(tenant) + "/logs/" + folder(attempt) + "/" + string(attempt)
+// sealedKey names the object of a log that has one to itself.
+func sealedKey(tenant domain.TenantID, attempt domain.AttemptID, number int) string {
+	key := string(tenant) + "/logs/" + folder(attempt) + "/" + string(attempt)
+	if number > 1 {
+		key += fmt.Sprintf("-%d", number)
+	}
+	return key
 }
 
 // codec lends Zstandard encoders and decoders: making one costs more than using it. Each
@@ -94,10 +97,11 @@ type packer struct {
 	out   []byte
 }
 
-func newPacker(w io.Writer, c *codec, tenant domain.TenantID, attempt domain.AttemptID) *packer {
+// newPacker makes a packer that expects about so many bytes of log.
+func newPacker(w io.Writer, c *codec, tenant domain.TenantID, attempt domain.AttemptID, size int) *packer {
 	return &packer{
 		w: w, index: index{tenant: tenant, attempt: attempt}, codec: c,
-		encoder: c.encoders.Get().(*zstd.Encoder), raw: make([]byte, 0, blockBytes),
+		encoder: c.encoders.Get().(*zstd.Encoder), raw: make([]byte, 0, min(size, blockBytes)),
 	}
 }
 

@@ -32,10 +32,9 @@ func (g *Gateway) recover(ctx context.Context) error {
 		tables = append(tables, read...)
 	}
 	old := superseded(entries, tables)
-	sealed := map[logID]bool{}
 	var repeats []recovered
 	for i, e := range entries {
-		more, err := g.takeSegment(ctx, e.Key, old.rest(e.Key, tables[i]), sealed)
+		more, err := g.takeSegment(ctx, e.Key, old.rest(e.Key, tables[i]))
 		if err != nil {
 			return err
 		}
@@ -79,9 +78,7 @@ type recovered struct {
 	conflict bool // known already; otherwise the checksums have to be compared
 }
 
-func (g *Gateway) takeSegment(
-	ctx context.Context, key string, c *contents, sealed map[logID]bool,
-) (repeats []recovered, err error) {
+func (g *Gateway) takeSegment(ctx context.Context, key string, c *contents) (repeats []recovered, err error) {
 	tenant, number, ok := parseSegmentKey(key)
 	if !ok {
 		g.damaged = append(g.damaged, &Damage{Object: key, Why: "no name of a segment"})
@@ -102,12 +99,10 @@ func (g *Gateway) takeSegment(
 		if c.skip != nil && c.skip(id.attempt) {
 			continue
 		}
-		l, err := g.recoverLog(ctx, id, sealed)
-		if err != nil {
-			return nil, err
-		}
+		l := g.lives[id]
 		if l == nil {
-			continue
+			l = g.newLive(id)
+			l.recovering = true
 		}
 		switch v, _ := l.judge(&r.span, r.sequence); v {
 		case fresh:
@@ -122,33 +117,12 @@ func (g *Gateway) takeSegment(
 		}
 	}
 	if lane.segments[number] == nil && len(repeats) == 0 {
-		// Every log in it is sealed, or it was superseded: the crash came before it was deleted.
+		// It was superseded: the crash came before it was deleted.
 		if err := g.discard(ctx, key); err != nil {
 			return nil, err
 		}
 	}
 	return repeats, nil
-}
-
-// recoverLog gives the index of a log, nil when the log is sealed.
-func (g *Gateway) recoverLog(ctx context.Context, id logID, sealed map[logID]bool) (*live, error) {
-	if l := g.lives[id]; l != nil {
-		return l, nil
-	}
-	if sealed[id] {
-		return nil, nil
-	}
-	switch _, err := g.store.Size(ctx, sealedKey(id.tenant, id.attempt)); {
-	case err == nil:
-		sealed[id] = true
-		return nil, nil
-	case !errors.Is(err, blob.ErrNotFound):
-		return nil, err
-	}
-	l := newLive(id.tenant, id.attempt)
-	l.recovering = true
-	g.lives[id] = l
-	return l, nil
 }
 
 // compareRecovered keeps as evidence what stands in a later segment with other bytes. Such a

@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +20,11 @@ import (
 // gave no result. What is missing up to there is marked as a gap; nothing durable is left
 // out, also beyond it. Sealing again gives the same Ref. Until it succeeds the log stays
 // open; with errors.Is(err, domain.ErrRetry) trying again can help.
+//
+// A sealed log keeps its segments until Recorded tells that history knows the reference: a
+// crash in between seals it again, with everything in it, and what the first seal wrote is
+// referred to by nobody.
+// Preconditions: history does not know the reference yet.
 func (g *Gateway) Seal(
 	ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64,
 ) (Ref, error) {
@@ -25,9 +32,12 @@ func (g *Gateway) Seal(
 		return Ref{}, fmt.Errorf("seal log of %.80s: malformed name: %w", attempt, ErrInvalid)
 	}
 	for {
-		l, err := g.liveLog(ctx, tenant, attempt)
+		if ref := g.sealedRef(logID{tenant, attempt}); ref != nil {
+			return *ref, nil
+		}
+		l, err := g.liveLog(ctx, tenant, attempt, false)
 		if errors.Is(err, ErrSealed) {
-			return g.sealedRef(ctx, tenant, attempt)
+			continue
 		}
 		if err != nil {
 			return Ref{}, err
@@ -42,6 +52,56 @@ func (g *Gateway) Seal(
 	}
 }
 
+// sealedRef is the reference to a log that was sealed here, as far as memory knows.
+func (g *Gateway) sealedRef(id logID) *Ref {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.lives[id]; l != nil {
+		return l.ref
+	}
+	ref, _ := g.recent.find(id)
+	return ref
+}
+
+// Recorded tells that history knows where an attempt's sealed log is. Nothing of the log is
+// needed here any more, whoever sealed it.
+func (g *Gateway) Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref Ref) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id := logID{tenant, attempt}
+	g.recent.add(id, ref)
+	l := g.lives[id]
+	if l == nil {
+		return
+	}
+	if l.ref == nil && !l.sealing {
+		l.ref, l.sealing = &ref, true
+	}
+	l.over = true
+	g.retire(l)
+}
+
+// retire forgets a log whose seal is recorded, unless a write or a seal of it is under way:
+// whoever ends that calls again. It waits for nothing. The caller holds mu.
+func (g *Gateway) retire(l *live) {
+	id := logID{l.tenant, l.attempt}
+	if !l.over || g.lives[id] != l || len(l.flying) > 0 || l.sealing && l.ref == nil {
+		return
+	}
+	delete(g.lives, id)
+	lane := g.lane(l.tenant)
+	lane.litter = append(lane.litter, lane.release(l)...)
+	if g.config.Era == 0 {
+		lane.litter, lane.doubtful = append(lane.litter, lane.doubtful...), nil
+	}
+	l.wake()
+	g.announce()
+	g.tidy(lane)
+	if len(lane.litter) > 0 && !lane.removing && !g.closed {
+		g.begin(func() { g.remove(lane) })
+	}
+}
+
 // beginSeal closes the log for new chunks and waits for those that are being written. It
 // reports false after somebody else's seal of the same log has ended.
 func (g *Gateway) beginSeal(ctx context.Context, l *live) (mine bool, err error) {
@@ -50,7 +110,7 @@ func (g *Gateway) beginSeal(ctx context.Context, l *live) (mine bool, err error)
 	if g.closed || !g.config.Valid() {
 		return false, retryable(ErrClosed)
 	}
-	if g.lives[logID{l.tenant, l.attempt}] != l {
+	if g.lives[logID{l.tenant, l.attempt}] != l || l.ref != nil {
 		return false, nil
 	}
 	if l.sealing {
@@ -81,51 +141,110 @@ func (g *Gateway) await(ctx context.Context, l *live) error {
 func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, error) {
 	ref, err := g.compact(ctx, l, end)
 	if err == nil && !g.config.Valid() {
-		err = retryable(ErrNotHeld) // whoever holds the log now seals it, and finds this object
+		err = retryable(ErrNotHeld) // whoever holds the log now has its segments, and seals it
 	}
 	g.mu.Lock()
-	l.sealing = false
-	lane := g.lane(l.tenant)
+	if known, ok := g.recent.find(logID{l.tenant, l.attempt}); ok {
+		ref, err = *known, nil // another holder's seal was recorded meanwhile
+	}
 	if err == nil {
-		delete(g.lives, logID{l.tenant, l.attempt})
-		g.closings++
+		l.ref = &ref
 		g.counters.Seals++
-		lane.litter = append(lane.litter, lane.release(l)...)
-		if g.config.Era == 0 {
-			lane.litter, lane.doubtful = append(lane.litter, lane.doubtful...), nil
-		}
-		g.announce()
+	} else {
+		l.sealing = false
 	}
 	l.wake()
-	g.tidy(lane)
+	g.retire(l)
 	g.mu.Unlock()
-	g.remove(lane)
 	return ref, err
 }
 
-// compact writes the object. Nothing changes the log meanwhile: it is being sealed.
+// compact writes the log where it stays: a short one into an object that it shares with
+// others, a long one into its own. Nothing changes the log meanwhile: it is being sealed.
 func (g *Gateway) compact(ctx context.Context, l *live, end uint64) (Ref, error) {
+	if len(l.blocks)+len(l.ahead) == 0 {
+		if ref, err := g.sealedBefore(ctx, l); ref != nil || err != nil {
+			return *cmp.Or(ref, &Ref{}), err
+		}
+	}
+	if l.weight() > sharedBytesMax {
+		return g.compactAlone(ctx, l, end)
+	}
+	if !g.seals.Take(ctx) {
+		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
+	}
+	var out bytes.Buffer
+	p := newPacker(&out, g.codec, l.tenant, l.attempt, int(l.weight()))
+	err := g.fill(ctx, p, l, end)
+	p.close()
+	g.seals.Leave()
+	if err != nil {
+		return Ref{}, retryable(fmt.Errorf("seal log of %s: %w", l.attempt, err))
+	}
+	ref := p.index.ref("", p.written, domain.DigestOf(out.Bytes()))
+	return g.share(ctx, l, ref, out.Bytes())
+}
+
+// compactAlone streams the log into an object of its own, named by the attempt. What a seal
+// that was never recorded left under that name stays as it is: its log may have gone on.
+func (g *Gateway) compactAlone(ctx context.Context, l *live, end uint64) (Ref, error) {
 	if !g.seals.Take(ctx) {
 		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
 	}
 	defer g.seals.Leave()
-	var p *packer
-	r := newFeed(func(w io.Writer) error {
-		p = newPacker(w, g.codec, l.tenant, l.attempt)
-		defer p.close()
-		return g.pack(ctx, p, l, end)
-	})
-	defer r.close()
-	key, sum := sealedKey(l.tenant, l.attempt), sha256.New()
-	err := g.store.Put(ctx, key, io.TeeReader(r, sum), -1)
-	if errors.Is(err, blob.ErrExists) {
-		return g.sealedRef(ctx, l.tenant, l.attempt)
+	for number := 1; ; number++ {
+		key := sealedKey(l.tenant, l.attempt, number)
+		switch _, err := g.store.Size(ctx, key); {
+		case err == nil:
+			continue
+		case !errors.Is(err, blob.ErrNotFound):
+			return Ref{}, retryable(fmt.Errorf("seal log of %s: %w", l.attempt, err))
+		}
+		var p *packer
+		r := newFeed(func(w io.Writer) error {
+			p = newPacker(w, g.codec, l.tenant, l.attempt, blockBytes)
+			defer p.close()
+			return g.fill(ctx, p, l, end)
+		})
+		sum := sha256.New()
+		err := g.store.Put(ctx, key, io.TeeReader(r, sum), -1)
+		r.close()
+		switch {
+		case errors.Is(err, blob.ErrExists):
+		case err != nil:
+			return Ref{}, retryable(fmt.Errorf("seal log of %s: %w", l.attempt, err))
+		default:
+			return p.index.ref(key, p.written, domain.Digest("sha256:"+hex.EncodeToString(sum.Sum(nil)))), nil
+		}
+	}
+}
+
+// sealedBefore finds the object of a log that an earlier release sealed: it removed the
+// segments at once, and may have died before history knew.
+func (g *Gateway) sealedBefore(ctx context.Context, l *live) (*Ref, error) {
+	key := sealedKey(l.tenant, l.attempt, 1)
+	size, err := g.store.Size(ctx, key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, nil
 	}
 	if err != nil {
-		return Ref{}, retryable(fmt.Errorf("seal log of %s: %w", l.attempt, err))
+		return nil, retryable(fmt.Errorf("find sealed log of %s: %w", l.attempt, err))
 	}
-	digest := domain.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil)))
-	return p.index.ref(key, p.written, digest), nil
+	x, err := readIndex(ctx, g.store, &Ref{Object: key, Length: size})
+	if err != nil {
+		return nil, retryable(err)
+	}
+	r, err := g.store.Open(ctx, key, 0, size)
+	if err != nil {
+		return nil, retryable(fmt.Errorf("read sealed log of %s: %w", l.attempt, err))
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, retryable(fmt.Errorf("read sealed log of %s: %w", l.attempt, err))
+	}
+	ref := x.ref(key, size, domain.Digest("sha256:"+hex.EncodeToString(sum.Sum(nil))))
+	return &ref, nil
 }
 
 func (x *index) ref(key string, length int64, digest domain.Digest) Ref {
@@ -135,10 +254,10 @@ func (x *index) ref(key string, length int64, digest domain.Digest) Ref {
 	}
 }
 
-// pack feeds the whole log to the packer: its blocks, then what waits behind holes, with a
+// fill feeds the whole log to the packer: its blocks, then what waits behind holes, with a
 // mark for every hole. A block that storage has lost becomes a mark too: one broken segment
 // must not take the rest of the log with it.
-func (g *Gateway) pack(ctx context.Context, p *packer, l *live, end uint64) error {
+func (g *Gateway) fill(ctx context.Context, p *packer, l *live, end uint64) error {
 	for i := range l.blocks {
 		if err := g.packBlock(ctx, p, l, &l.blocks[i]); err != nil {
 			return err
@@ -195,28 +314,4 @@ func (p *packer) gap(last, next uint64, step uint32, at int64) error {
 		sequence: next - 1, at: at, step: step, stream: StreamRunner,
 		mark: fmt.Sprintf("%s:%d", markMissing, next-last-1),
 	}, nil)
-}
-
-// sealedRef makes the reference to a sealed log anew. It reads the whole object for its
-// digest; it is needed only when a crash came before the first reference was stored.
-func (g *Gateway) sealedRef(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (Ref, error) {
-	key := sealedKey(tenant, attempt)
-	size, err := g.store.Size(ctx, key)
-	if err != nil {
-		return Ref{}, retryable(fmt.Errorf("find sealed log of %s: %w", attempt, err))
-	}
-	x, err := readIndex(ctx, g.store, &Ref{Object: key, Length: size})
-	if err != nil {
-		return Ref{}, retryable(err)
-	}
-	r, err := g.store.Open(ctx, key, 0, size)
-	if err != nil {
-		return Ref{}, retryable(fmt.Errorf("read sealed log of %s: %w", attempt, err))
-	}
-	sum := sha256.New()
-	_, err = io.Copy(sum, r)
-	if err = errors.Join(err, r.Close()); err != nil {
-		return Ref{}, retryable(fmt.Errorf("read sealed log of %s: %w", attempt, err))
-	}
-	return x.ref(key, size, domain.Digest("sha256:"+hex.EncodeToString(sum.Sum(nil)))), nil
 }

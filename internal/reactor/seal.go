@@ -21,7 +21,14 @@ import (
 type Gateway interface {
 	Seal(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64) (logs.Ref, error)
 	Through(tenant domain.TenantID, attempt domain.AttemptID) uint64
-	Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error)
+	Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref logs.Ref)
+	Live() []logs.LiveLog
+}
+
+// History is what the sealer needs of the engine.
+type History interface {
+	engine.Submitter
+	Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
 }
 
 // Patience is how long the sealer waits for chunks that a report counted and that have
@@ -31,31 +38,43 @@ const Patience = 10 * time.Minute
 // sealAgain is the pause before a log is tried again that could not be sealed.
 const sealAgain = 3 * time.Second
 
-// sealsAtOnce bounds compactions under way; they are CPU work.
-const sealsAtOnce = 8
+// sealsAtOnce bounds seals under way. Most of them wait for an object that they share.
+const sealsAtOnce = 256
+
+// What history knows as sealed may be live in the gateway all the same: the server died, or
+// the logs moved, between the record and the removal of the segments. Such logs are looked for
+// whenever a partition or the logs came here, and every sweepEvery, sweepMost at a time.
+const (
+	sweepEvery = time.Minute
+	sweepMost  = 1000
+)
 
 // Sealer closes the log of every attempt that has an outcome, and tells the run where the
 // log is. It works beside its row feed, so that one slow log never holds up another.
 type Sealer struct {
-	engine  engine.Submitter
+	engine  History
 	gateway Gateway
 	log     *slog.Logger
 	now     func() time.Time
 	host    host.Host
 	slots   *host.Seats
 
-	mu      sync.Mutex
-	busy    map[domain.AttemptID]bool
-	due     map[domain.AttemptID]due // not sealed yet, as far as events tell
-	follows bool                     // seals only while the logs are held here
-	held    bool
+	mu   sync.Mutex
+	busy map[domain.AttemptID]bool
+	due  map[domain.AttemptID]due // not sealed yet, as far as events tell
+	// open are the attempts whose logs may still grow or are due, with their partitions: what
+	// else is live in the gateway is looked up.
+	open     map[domain.AttemptID]domain.PartitionID
+	sweeping bool
+	follows  bool // seals only while the logs are held here
+	held     bool
 }
 
 // NewSealer makes a sealer. Register it as the engine's observer: sealing is driven by
 // state (an attempt ended, its log is not sealed), so a sweep repairs what was missed.
-func NewSealer(e engine.Submitter, g Gateway, log *slog.Logger, now func() time.Time) *Sealer {
+func NewSealer(e History, g Gateway, log *slog.Logger, now func() time.Time) *Sealer {
 	s := &Sealer{engine: e, gateway: g, log: log, now: now, busy: map[domain.AttemptID]bool{},
-		due: map[domain.AttemptID]due{}}
+		due: map[domain.AttemptID]due{}, open: map[domain.AttemptID]domain.PartitionID{}}
 	return s.On(host.Machine())
 }
 
@@ -81,6 +100,7 @@ func (s *Sealer) Hold(on bool) {
 	if !on {
 		return
 	}
+	s.look()
 	for _, id := range slices.Sorted(maps.Keys(s.due)) {
 		s.begin(s.due[id])
 	}
@@ -103,8 +123,15 @@ func (s *Sealer) Loaded(live engine.Live) {
 	}
 	for i, j := range st.Jobs {
 		for n := range j.Attempts {
-			if a := &j.Attempts[n]; a.Outcome != domain.OutcomeNone && !a.Declined && a.Log == nil {
-				s.take(due{live.Tenant, live.Partition, st.AttemptID(i, a.Number), endOf(a.Report, a.LogEnd), a.ConcludedAt})
+			a, id := &j.Attempts[n], st.AttemptID(i, j.Attempts[n].Number)
+			switch {
+			case a.Declined:
+			case a.Log != nil:
+				s.gateway.Recorded(live.Tenant, id, refOf(a.Log))
+			case a.Outcome == domain.OutcomeNone:
+				s.grows(id, live.Partition)
+			default:
+				s.take(due{live.Tenant, live.Partition, id, endOf(a.Report, a.LogEnd), a.ConcludedAt})
 			}
 		}
 	}
@@ -118,33 +145,139 @@ func (s *Sealer) Committed(rows []engine.Committed) {
 			continue
 		}
 		for _, e := range rows[i].Events {
-			if sealed, ok := e.(*run.LogSealed); ok {
-				s.sealed(st.AttemptID(sealed.Job, sealed.Attempt))
+			switch e := e.(type) {
+			case *run.LeaseGranted:
+				s.grows(st.AttemptID(e.Job, e.Attempt), rows[i].Partition)
+			case *run.LogSealed:
+				s.sealed(rows[i].Tenant, st.AttemptID(e.Job, e.Attempt), e.Log)
+			case *run.AttemptConcluded:
+				id := st.AttemptID(e.Job, e.Attempt)
+				if st.Jobs[e.Job].Attempts[e.Attempt-1].Declined {
+					s.forget(id)
+					continue
+				}
+				s.take(due{rows[i].Tenant, rows[i].Partition, id, endOf(e.Report, e.LogEnd), e.At})
 			}
-			c, ok := e.(*run.AttemptConcluded)
-			if !ok || st.Jobs[c.Job].Attempts[c.Attempt-1].Declined {
-				continue
-			}
-			s.take(due{rows[i].Tenant, rows[i].Partition, st.AttemptID(c.Job, c.Attempt), endOf(c.Report, c.LogEnd), c.At})
 		}
 	}
 }
 
 // Ready implements engine.Observer.
-func (s *Sealer) Ready(domain.PartitionID, bool) {}
+func (s *Sealer) Ready(domain.PartitionID, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+}
 
 // Lost implements engine.Observer.
 func (s *Sealer) Lost(p domain.PartitionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.due, func(_ domain.AttemptID, d due) bool { return d.partition == p })
+	maps.DeleteFunc(s.open, func(_ domain.AttemptID, at domain.PartitionID) bool { return at == p })
+}
+
+// grows notes an attempt whose log may grow.
+func (s *Sealer) grows(attempt domain.AttemptID, at domain.PartitionID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[attempt] = at
+}
+
+// forget notes that an attempt will have no log.
+func (s *Sealer) forget(attempt domain.AttemptID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, attempt)
 }
 
 // sealed notes that a log needs nothing more.
-func (s *Sealer) sealed(attempt domain.AttemptID) {
+func (s *Sealer) sealed(tenant domain.TenantID, attempt domain.AttemptID, log run.Log) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.due, attempt)
+	delete(s.open, attempt)
+	s.mu.Unlock()
+	s.gateway.Recorded(tenant, attempt, refOf(&log))
+}
+
+// refOf is the gateway's reference to a log that a run knows of.
+func refOf(l *run.Log) logs.Ref {
+	return logs.Ref{Object: l.Object, Offset: l.Offset, Length: l.Length, Digest: l.Digest, Bytes: l.Bytes,
+		Lines: l.Lines, Truncated: l.Truncated, Gaps: l.Gaps}
+}
+
+// Recorded looks in history for the reference to an attempt's sealed log: nil when there is
+// none, also when there is no such attempt. It is for logs.Config.
+func Recorded(ctx context.Context, h History, tenant domain.TenantID, attempt domain.AttemptID) (*logs.Ref, error) {
+	r, _, _, ok := attempt.Split()
+	if !ok {
+		return nil, nil
+	}
+	history, err := h.Read(ctx, tenant, r.Stream(), false)
+	var none *domain.Rejection
+	switch {
+	case errors.As(err, &none) && none.Code == domain.CodeNotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	st, ok := history.State.(*run.State)
+	if !ok {
+		return nil, nil
+	}
+	_, a, found := st.AttemptByID(attempt)
+	if !found || a.Log == nil {
+		return nil, nil
+	}
+	ref := refOf(a.Log)
+	return &ref, nil
+}
+
+// Start looks now and then for logs that history knows as sealed, until ctx ends.
+func (s *Sealer) Start(ctx context.Context) {
+	s.host.Go(func() {
+		for host.Pause(ctx, s.host, sweepEvery) {
+			s.mu.Lock()
+			s.look()
+			s.mu.Unlock()
+		}
+	})
+}
+
+// look begins a sweep, if none is under way. mu is held.
+func (s *Sealer) look() {
+	if s.sweeping || s.follows && !s.held {
+		return
+	}
+	s.sweeping = true
+	s.host.Go(s.sweep)
+}
+
+// sweep asks history for live logs of which nothing here knows why they are live.
+func (s *Sealer) sweep() {
+	ctx, cancel := host.Within(context.Background(), s.host, time.Minute)
+	defer cancel()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sweeping = false
+	}()
+	live := s.gateway.Live()
+	s.mu.Lock()
+	live = slices.DeleteFunc(live, func(l logs.LiveLog) bool { _, known := s.open[l.Attempt]; return known })
+	s.mu.Unlock()
+	for _, l := range live[:min(len(live), sweepMost)] {
+		ref, err := Recorded(ctx, s.engine, l.Tenant, l.Attempt)
+		if err != nil {
+			s.log.Warn("log not looked up", "attempt", l.Attempt, "error", err)
+		}
+		if ref != nil {
+			s.gateway.Recorded(l.Tenant, l.Attempt, *ref)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // endOf is the last sequence of a log: unknown when no report came.
@@ -159,7 +292,7 @@ func endOf(report domain.Digest, end uint64) uint64 {
 func (s *Sealer) take(d due) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due[d.attempt] = d
+	s.due[d.attempt], s.open[d.attempt] = d, d.partition
 	if !s.follows || s.held {
 		s.begin(d)
 	}
@@ -202,14 +335,7 @@ func (s *Sealer) seal(d due) error {
 	ctx, cancel := host.Within(context.Background(), s.host, time.Minute)
 	defer cancel()
 	if d.end != logs.SequenceUnknown && s.gateway.Through(d.tenant, d.attempt) < d.end && s.now().Sub(d.ended) < Patience {
-		// A crash between the sealed object and the record of it leaves nothing to wait for.
-		sealed, err := s.gateway.Sealed(ctx, d.tenant, d.attempt)
-		if err != nil {
-			return err
-		}
-		if !sealed {
-			return s.later(ctx, d)
-		}
+		return s.later(ctx, d)
 	}
 	ref, err := s.gateway.Seal(ctx, d.tenant, d.attempt, d.end)
 	if err != nil {

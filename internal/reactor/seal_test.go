@@ -23,6 +23,10 @@ func (r recorded) Submit(_ context.Context, e engine.Envelope) (engine.Ack, erro
 	return engine.Ack{}, nil
 }
 
+func (recorded) Read(context.Context, domain.TenantID, domain.StreamID, bool) (engine.History, error) {
+	return engine.History{}, domain.Reject(domain.CodeNotFound, "There is no such thing.")
+}
+
 // A server that dies after the sealed object is durable and before the run knows of it must
 // not, after its restart, wait for chunks that are in that object already.
 func TestALogThatWasSealedBeforeACrashIsRecordedAtOnce(t *testing.T) {
@@ -82,9 +86,9 @@ func (b broken) Seal(context.Context, domain.TenantID, domain.AttemptID, uint64)
 
 func (broken) Through(domain.TenantID, domain.AttemptID) uint64 { return 0 }
 
-func (broken) Sealed(context.Context, domain.TenantID, domain.AttemptID) (bool, error) {
-	return false, nil
-}
+func (broken) Recorded(domain.TenantID, domain.AttemptID, logs.Ref) {}
+
+func (broken) Live() []logs.LiveLog { return nil }
 
 // byHand is this machine, where the test lets the timers of new tries go off.
 type byHand struct {

@@ -103,7 +103,10 @@ func (s *server) boot(p *process) error {
 	log := slog.New(alarm{w, s})
 	clock := engine.NewClockFrom(s.wall, p.Elapsed)
 	now := func() time.Time { t, _ := clock.Now(); return t }
-	holder := logs.NewHolder(o, logs.Config{Now: now, Host: p})
+	holder := logs.NewHolder(o, logs.Config{Now: now, Host: p,
+		Recorded: func(ctx context.Context, tenant domain.TenantID, a domain.AttemptID) (*logs.Ref, error) {
+			return reactor.Recorded(ctx, s.engine, tenant, a)
+		}})
 	f := &flock{world: w, server: s, process: p}
 	everywhere := append(append([]domain.PartitionID{}, w.partitions...), w.pools...)
 	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
@@ -156,6 +159,7 @@ func (s *server) boot(p *process) error {
 		return err
 	}
 	di.Start(ctx)
+	sealer.Start(ctx)
 	s.disk, s.engine, s.dispatch, s.fleet, s.triggers = d, e, di, driver, t
 	if err := driver.Start(ctx); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -24,7 +25,6 @@ import (
 type Reference struct {
 	Key    string
 	Digest domain.Digest // of its bytes
-	Length int64         // -1: not told
 	What   string        // it is, in one word
 	log    *run.Log
 	of     domain.AttemptID
@@ -36,7 +36,7 @@ func References(tenant domain.TenantID, stream domain.StreamID, event any) []Ref
 	var out []Reference
 	object := func(what string, digest domain.Digest) {
 		if digest != "" {
-			out = append(out, Reference{Key: blob.ObjectKey(tenant, digest), Digest: digest, Length: -1, What: what})
+			out = append(out, Reference{Key: blob.ObjectKey(tenant, digest), Digest: digest, What: what})
 		}
 	}
 	switch e := event.(type) {
@@ -51,12 +51,11 @@ func References(tenant domain.TenantID, stream domain.StreamID, event any) []Ref
 	case *run.LogSealed:
 		if e.Log.Object != "" {
 			of := domain.RunID(stream.ID()).Job(e.Job).Attempt(e.Attempt)
-			whole := e.Log.Offset == 0
-			ref := Reference{Key: e.Log.Object, Digest: e.Log.Digest, Length: -1, What: whatLog, log: &e.Log, of: of}
-			if whole {
-				ref.Length = e.Log.Length
+			digest := e.Log.Digest
+			if whole := logs.BundleDigest(e.Log.Object); whole != "" {
+				digest = whole
 			}
-			out = append(out, ref)
+			out = append(out, Reference{Key: e.Log.Object, Digest: digest, What: whatLog, log: &e.Log, of: of})
 		}
 	}
 	return out
@@ -116,7 +115,7 @@ func (c *check) references(
 		c.tellObject(place, r.What, got)
 		for _, digest := range got.names {
 			place.Object = blob.ObjectKey(head.Tenant, digest)
-			below, err := c.object(ctx, Reference{Key: place.Object, Digest: digest, Length: -1})
+			below, err := c.object(ctx, Reference{Key: place.Object, Digest: digest})
 			if err != nil {
 				return err
 			}
@@ -178,9 +177,13 @@ func (c *check) runRefers(ctx context.Context, head store.Head, s *run.State) er
 	return nil
 }
 
-// object reads an object once, however many name it.
+// object reads an object once, however many name it; of an object that logs share, each log.
 func (c *check) object(ctx context.Context, r Reference) (objectState, error) {
-	if known, ok := c.objects[r.Key]; ok {
+	key := r.Key
+	if r.log != nil {
+		key = fmt.Sprintf("%s %d", r.Key, r.log.Offset)
+	}
+	if known, ok := c.objects[key]; ok {
 		return known, nil
 	}
 	if len(c.objects) > objectsKnownMax {
@@ -190,7 +193,7 @@ func (c *check) object(ctx context.Context, r Reference) (objectState, error) {
 	if err != nil {
 		return got, err
 	}
-	c.objects[r.Key] = got
+	c.objects[key] = got
 	return got, nil
 }
 
@@ -311,14 +314,52 @@ func (c *check) incomplete(ctx context.Context, key attemptKey, end uint64, held
 	if missing == "" {
 		return nil
 	}
-	sealed, err := logs.Sealed(ctx, c.Blobs, key.tenant, key.attempt)
-	if err != nil || sealed {
+	seals, err := c.sealsSince(ctx, key)
+	if _, sealed := seals[key.attempt]; err != nil || sealed {
 		return err
 	}
 	c.found(Finding{Code: LogIncomplete, Tenant: key.tenant, Stream: key.attempt.Run().Stream(),
 		Object: string(key.attempt),
 		Text:   fmt.Sprintf("of %d chunks of the attempt's log these are in no segment:%s", end, missing), Fix: fixObject})
 	return nil
+}
+
+// sealsSince looks at a run as it is now, with a later image than the one that is examined.
+func (c *check) sealsSince(ctx context.Context, key attemptKey) (map[domain.AttemptID]run.Log, error) {
+	if c.later == nil {
+		var err error
+		if c.later, err = c.Archive.Image(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return SealsOf(ctx, c.Kinds, c.later, key.tenant, key.attempt.Run())
+}
+
+// SealsOf gives the sealed logs that a run's history names, for as long as it can be decoded.
+func SealsOf(
+	ctx context.Context, kinds []*engine.Kind, image store.Image, tenant domain.TenantID, id domain.RunID,
+) (map[domain.AttemptID]run.Log, error) {
+	i := slices.IndexFunc(kinds, func(k *engine.Kind) bool { return k.Name == id.Stream().Kind() })
+	h, err := image.Load(ctx, tenant, id.Stream(), false, 0)
+	if errors.Is(err, store.ErrBroken) || i < 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	seals := map[domain.AttemptID]run.Log{}
+	for n := range h.Rows {
+		events, err := kinds[i].DecodeEvents(h.Rows[n].Events)
+		if err != nil {
+			return seals, nil
+		}
+		for _, e := range events {
+			if s, ok := e.(*run.LogSealed); ok {
+				seals[id.Job(s.Job).Attempt(s.Attempt)] = s.Log
+			}
+		}
+	}
+	return seals, nil
 }
 
 // missingOf lists the chunks up to end that are not held, a few ranges of them.

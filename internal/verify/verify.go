@@ -42,6 +42,7 @@ type Config struct {
 type check struct {
 	Config
 	image  store.Image
+	later  store.Image // of a later moment; nil until it is needed
 	kinds  map[string]*engine.Kind
 	report *Report
 	told   map[string]bool // findings that were made already
@@ -83,6 +84,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	c.image = image
 	err = c.run(ctx)
+	if c.later != nil {
+		err = errors.Join(err, c.later.Close())
+	}
 	if err = errors.Join(err, image.Close()); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}

@@ -226,6 +226,7 @@ func (w *World) Seal(a domain.AttemptID, chunks int) logs.Ref {
 	w.Submit(Home, a.Run().Stream(), run.RecordLog{Cause: w.Cause(), Attempt: a, Log: run.Log{Object: ref.Object,
 		Offset: ref.Offset, Length: ref.Length, Digest: ref.Digest, Bytes: ref.Bytes, Lines: ref.Lines,
 		Truncated: ref.Truncated, Gaps: ref.Gaps}})
+	w.Logs.Recorded(Tenant, a, ref)
 	return ref
 }
 
