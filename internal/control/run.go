@@ -392,12 +392,28 @@ func (r *Runs) CreateRun(ctx context.Context, req *fairleadv1.CreateRunRequest) 
 	if err != nil {
 		return nil, r.refusal(err)
 	}
-	out, err := r.read(ctx, accepted.Run, false)
+	out, err := r.accepted(ctx, &accepted)
 	if err != nil {
 		return nil, err
 	}
 	return &fairleadv1.CreateRunResponse{Run: out, Repeat: accepted.Repeat, Token: accepted.Token.String(),
 		Proof: string(accepted.Token.Proof), Warnings: Diagnostics(accepted.Warnings)}, nil
+}
+
+// accepted shows a run that was asked for. One that this server has just begun is shown as it
+// began: nothing is read back.
+func (r *Runs) accepted(ctx context.Context, a *trigger.Accepted) (*fairleadv1.Run, error) {
+	if len(a.Begun) == 0 {
+		return r.read(ctx, a.Run, false)
+	}
+	s := run.New()
+	for _, e := range a.Begun {
+		run.Evolve(s, e.Event.(run.Event))
+	}
+	out := projection.Run(s, engine.History{State: s, Version: uint64(len(a.Begun)), Events: a.Begun}, a.Partition)
+	out.Timeline = nil
+	out.Url = r.URL() + "/runs/" + string(a.Run)
+	return out, nil
 }
 
 // refusal gives a trigger's refusal to the caller with everything that helps to do better.

@@ -154,9 +154,13 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 	if counter != nil && len(events) > 0 {
 		b.counters[counterID(counter.Tenant, counter.Name)] = *counter
 	}
-	b.answers = append(b.answers, effAnswer{item: it, ack: Ack{
-		Stream: key.id, Version: s.version, Reply: decision.Reply, Refusal: decision.Refusal, Shown: true,
-	}})
+	ack := Ack{Stream: key.id, Version: s.version, Reply: decision.Reply, Refusal: decision.Refusal, Shown: true}
+	if int(s.version) == len(events) {
+		for i, e := range events {
+			ack.Begun = append(ack.Begun, Recorded{Version: uint64(i + 1), At: now, Event: e})
+		}
+	}
+	b.answers = append(b.answers, effAnswer{item: it, ack: ack})
 	if k := it.env.Key; k != nil {
 		reply, err := json.Marshal(decision.Reply)
 		if err != nil {

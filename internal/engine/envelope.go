@@ -68,6 +68,9 @@ type Ack struct {
 	// Shown says that observers on this server were shown everything up to Token. Without it, a
 	// follower is behind its partition's owner, and memory here may not know yet what was done.
 	Shown bool
+	// Begun are the events of a stream that the command began on this server, so that whoever
+	// answers with what there is now need not read it back. Their positions are not told.
+	Begun []Recorded
 }
 
 // Submitter accepts commands. An error is a *domain.Rejection (an answer) or a fault.

@@ -178,12 +178,12 @@ func (c *cause) read(ctx context.Context) error {
 		Dirs: []string{workflow.FolderFairlead, workflow.FolderGitHub}, Suffixes: []string{".yml", ".yaml"},
 		FilesMax: filesMax, BytesMax: filesBytesMax, TotalMax: filesBytesMax,
 	}
-	commit, files, err := c.triggers.reads.read(ctx, source, repo, id, q)
+	commit, files, err := c.triggers.remembered.read(ctx, source, repo, id, q)
 	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !c.request.Captured {
 		// Only what is on a branch or tag, or was pushed here by a member, may run: a remote
 		// that is asked for a bare id may also give a stranger's commit, from a fork.
 		if _, err = source.Fetch(ctx, repo, scm.Remote{URL: c.row.URL}); err == nil {
-			commit, files, err = c.triggers.reads.read(ctx, source, repo, id, q)
+			commit, files, err = c.triggers.remembered.read(ctx, source, repo, id, q)
 		}
 	}
 	if errors.Is(err, scm.ErrTooLarge) {
@@ -214,8 +214,8 @@ func (c *cause) read(ctx context.Context) error {
 }
 
 // compile makes the plan of one file for this cause.
-func (c *cause) compile(file scm.File) (*plan.Plan, []workflow.Diagnostic) {
-	return workflow.Compile(workflow.Source{Path: file.Path, Text: file.Bytes}, workflow.Inputs{
+func (c *cause) compile(file scm.File) (*compiled, []workflow.Diagnostic) {
+	return c.triggers.remembered.compile(workflow.Source{Path: file.Path, Text: file.Bytes}, workflow.Inputs{
 		Event: c.request.Event, Ref: c.ref, SHA: c.commit.ID, Repository: c.row.Name, Actor: c.actor(),
 		Dispatch: c.request.Inputs,
 	}, c.triggers.cfg.Limits)
@@ -223,7 +223,7 @@ func (c *cause) compile(file scm.File) (*plan.Plan, []workflow.Diagnostic) {
 
 // submit stores what the run rests on and asks for it. invalid, when it is not empty,
 // says why there is no plan.
-func (c *cause) submit(ctx context.Context, file scm.File, p *plan.Plan, invalid []string) (Accepted, error) {
+func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid []string) (Accepted, error) {
 	t := c.triggers
 	id := domain.RunID(domain.EncodeID(domain.PrefixRun, t.cfg.NewID()))
 	key := "request:" + string(id)
@@ -243,9 +243,9 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *plan.Plan, invalid
 	objects := newObjects(t.cfg.Host, t.cfg.Blobs, c.row.Tenant)
 	var inputs []plan.Input
 	if p != nil {
-		name, inputs = p.Name, p.Inputs
-		request.Skeleton = run.SkeletonOf(p)
-		request.Plan = objects.add(p.Encode())
+		name, inputs = p.plan.Name, p.plan.Inputs
+		request.Skeleton = p.skeleton
+		request.Plan = objects.add(p.text)
 	}
 	request.WorkflowPath, request.WorkflowName = file.Path, name
 	request.Inputs = objects.add(inputsJSON(inputs))
@@ -264,7 +264,8 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *plan.Plan, invalid
 	if err != nil {
 		return Accepted{}, fmt.Errorf("request run of %s: %w", file.Path, err)
 	}
-	return Accepted{Run: domain.RunID(ack.Stream.ID()), Repeat: ack.Repeat, Workflow: file.Path, Token: ack.Token}, nil
+	return Accepted{Run: domain.RunID(ack.Stream.ID()), Repeat: ack.Repeat, Workflow: file.Path, Token: ack.Token,
+		Partition: c.row.Partition, Begun: ack.Begun}, nil
 }
 
 // freeze writes down what the plan was made from.

@@ -20,8 +20,7 @@ type inspected struct {
 }
 
 func (c *cause) inspect(file scm.File) inspected {
-	triggers, diagnostics := workflow.Inspect(workflow.Source{Path: file.Path, Text: file.Bytes}, c.triggers.cfg.Limits)
-	return inspected{file: file, triggers: triggers, diagnostics: diagnostics}
+	return c.triggers.remembered.inspect(file, c.triggers.cfg.Limits)
 }
 
 // choose finds the one workflow that a request means and fixes its event. A file that is

@@ -66,8 +66,8 @@ type Config struct {
 
 // Triggers accepts causes. Its methods may be called from many goroutines.
 type Triggers struct {
-	cfg   Config
-	reads recentReads
+	cfg        Config
+	remembered remembered
 }
 
 // PolicyVersion names the rules of this release by which tier and class are given.
@@ -116,6 +116,10 @@ type Accepted struct {
 	Workflow string
 	Token    domain.Token
 	Warnings []workflow.Diagnostic
+	// Partition is where the run lives, and Begun are its first events, if this server has
+	// just committed them.
+	Partition domain.PartitionID
+	Begun     []engine.Recorded
 }
 
 // Refusal is a rejection with what helps to do better. errors.As finds the rejection.
