@@ -1,38 +1,46 @@
 package main
 
 import (
-	"context"
-
 	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/telemetry"
 )
 
-// reporter tells metrics and traces of what concluded. It is a reactor, so a restart
-// loses no run; a repeat after a crash counts one twice, which metrics can bear.
+// reporter tells metrics and traces of what concluded here. What a server committed in the
+// moment of its death is missing in both: history has it, and they are for looking at load.
 type reporter struct{ server *server }
 
-// Name implements engine.Reactor.
-func (r *reporter) Name() string { return "telemetry" }
-
-// React implements engine.Reactor.
-func (r *reporter) React(ctx context.Context, row engine.Committed) error {
-	for _, e := range row.Events {
-		switch e := e.(type) {
-		case *run.ReportRefused:
-			r.server.metrics.ReportRefused(e.Code)
-		case *run.RunConcluded:
-			h, err := r.server.engine.Read(ctx, row.Tenant, row.Stream, false)
-			if err != nil {
-				return err
+// Committed implements engine.Observer. The state is at hand here, so that no run is read back
+// from the store for the sake of a number.
+func (r *reporter) Committed(rows []engine.Committed) {
+	for i := range rows {
+		if !rows[i].Owned {
+			continue // the owner counts
+		}
+		for _, e := range rows[i].Events {
+			switch e := e.(type) {
+			case *run.ReportRefused:
+				r.server.metrics.ReportRefused(e.Code)
+			case *run.RunConcluded:
+				s := rows[i].State.(*run.State)
+				r.server.metrics.RunConcluded(s.Request.WorkflowPath, e.Outcome, e.At.Sub(s.Rounds[e.Round-1].OpenedAt))
+				if r.server.traces != nil {
+					r.server.traces.Export(traceOf(s, e, r.server.url))
+				}
 			}
-			s := h.State.(*run.State)
-			r.server.metrics.RunConcluded(s.Request.WorkflowPath, e.Outcome, e.At.Sub(s.Rounds[e.Round-1].OpenedAt))
-			r.server.traces.Export(traceOf(s, e, r.server.url))
 		}
 	}
-	return nil
 }
+
+// Loaded implements engine.Observer.
+func (*reporter) Loaded(engine.Live) {}
+
+// Ready implements engine.Observer.
+func (*reporter) Ready(domain.PartitionID, bool) {}
+
+// Lost implements engine.Observer.
+func (*reporter) Lost(domain.PartitionID) {}
 
 // traceOf writes a concluded round as spans: run, jobs, attempts and steps with the times
 // their events carry.

@@ -72,7 +72,7 @@ func (s *server) wire(ctx context.Context) (front, error) {
 		return s.dispatch.MayFetch(ctx, c.Tenant, c.Attempt, c.Epoch)
 	}
 	s.sealer = reactor.NewSealer(s.engine, s.logs, s.log, s.now)
-	observers := []engine.Observer{s.dispatch, s.watch, s.sealer}
+	observers := []engine.Observer{s.dispatch, s.watch, s.sealer, &reporter{server: s}}
 	if s.fleet != nil {
 		s.sealer.Follow()
 		observers = append(observers, reactor.NewSeat(s.life, reactor.SeatConfig{Partition: defaultPool.Partition(),
@@ -83,7 +83,6 @@ func (s *server) wire(ctx context.Context) (front, error) {
 	}
 	for _, r := range []engine.Reactor{
 		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts}, s.trigger.Reactor(),
-		&reporter{server: s},
 	} {
 		s.engine.React(r)
 	}
