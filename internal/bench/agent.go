@@ -61,7 +61,8 @@ func (s *stage) enlist(ctx context.Context, name string, slots int) (*agent, err
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 2} // a poll, and what is said meanwhile
 	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: runnerv1connect.NewRunnerServiceClient(
-		connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, s.server.url)))}
+		connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, s.server.url,
+			connecthttp.WithCompressors())))} // as a runner has it
 	answer, err := a.client.Register(
 		ctx,
 		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name,

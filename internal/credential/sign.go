@@ -23,6 +23,8 @@ type Signer struct {
 	mu     sync.RWMutex
 	keys   []keyFile   // oldest first, never empty
 	public []PublicKey // of keys
+	// private are the keys as signing wants them: deriving one costs as much as a signature.
+	private []ed25519.PrivateKey
 }
 
 // OpenSigner reads DATA/keys/manifest-*.key and makes the first key when there is none.
@@ -43,10 +45,10 @@ func (s *Signer) Tend() error {
 	keys, err := tend(s.folder, useManifest, ed25519.SeedSize,
 		reread(s.folder, useManifest, ed25519.SeedSize, s.keys), s.now())
 	if len(keys) > 0 {
-		s.keys, s.public = keys, make([]PublicKey, len(keys))
+		s.keys, s.public, s.private = keys, make([]PublicKey, len(keys)), make([]ed25519.PrivateKey, len(keys))
 		for i, key := range keys {
-			public := ed25519.NewKeyFromSeed(key.Secret).Public().(ed25519.PublicKey)
-			s.public[i] = PublicKey{ID: key.ID, Key: public}
+			s.private[i] = ed25519.NewKeyFromSeed(key.Secret)
+			s.public[i] = PublicKey{ID: key.ID, Key: s.private[i].Public().(ed25519.PublicKey)}
 		}
 	}
 	return err
@@ -55,9 +57,10 @@ func (s *Signer) Tend() error {
 // Sign signs payload with the active key.
 func (s *Signer) Sign(payload []byte) (keyID string, signature []byte) {
 	s.mu.RLock()
-	key := s.keys[active(s.keys, s.now())]
+	i := active(s.keys, s.now())
+	id, key := s.keys[i].ID, s.private[i]
 	s.mu.RUnlock()
-	return key.ID, ed25519.Sign(ed25519.NewKeyFromSeed(key.Secret), payload)
+	return id, ed25519.Sign(key, payload)
 }
 
 // PublicKeys are all keys that may verify a manifest: past, present and next. Every poll of a

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
 	"log/slog"
@@ -57,7 +58,7 @@ func (s *Server) mountRPC() {
 	inner := http.NewServeMux()
 	connecthttp.Mount(inner, s.rpc,
 		connecthttp.WithCodecs(connectproto.NewBinaryCodec(), jsonCodec()),
-		connecthttp.WithCompressors(connectgzip.New()),
+		connecthttp.WithCompressors(connectgzip.New(connectgzip.WithLevel(gzip.BestSpeed))),
 		connecthttp.WithCompressMinBytes(4<<10),
 		connecthttp.WithReadMaxBytes(bodyBytesMax),
 		connecthttp.WithConditionalOptions(func(spec connect.Spec) []connecthttp.Option {

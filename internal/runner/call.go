@@ -27,9 +27,10 @@ func newClient(server string) runnerv1connect.RunnerServiceClient {
 		TLSHandshakeTimeout: 10 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}
-	return runnerv1connect.NewRunnerServiceClient(connect.NewClient(
-		connecthttp.NewTransport(&http.Client{Transport: transport}, server, connecthttp.WithReadMaxBytes(answerBytesMax)),
-	))
+	// An order is a few kilobytes: to squeeze it costs the server more than to send it.
+	return runnerv1connect.NewRunnerServiceClient(connect.NewClient(connecthttp.NewTransport(
+		&http.Client{Transport: transport}, server, connecthttp.WithReadMaxBytes(answerBytesMax),
+		connecthttp.WithCompressors())))
 }
 
 // caller carries out the exchanges of one conversation, one after another.
