@@ -93,16 +93,17 @@ func (m *making) reopen(ctx context.Context) error {
 			continue
 		}
 		ref := logs.Ref{Object: log.Object, Offset: log.Offset, Length: log.Length}
+		var unwritten error // of the backup, not of the server's objects
 		err := logs.Reopen(ctx, m.Blobs, o.tenant, o.attempt, ref, func(segment []byte) error {
-			return m.segment(ctx, o.tenant, segment)
+			unwritten = m.segment(ctx, o.tenant, segment)
+			return unwritten
 		})
-		if errors.Is(err, logs.ErrDamaged) || errors.Is(err, blob.ErrNotFound) {
-			m.damaged(verify.Finding{Code: verify.LogDamaged, Tenant: o.tenant, Stream: o.attempt.Run().Stream(),
-				Object: log.Object, Text: err.Error(), Fix: "restore an earlier backup of it"})
-			continue
+		if unwritten != nil || ctx.Err() != nil {
+			return errors.Join(unwritten, ctx.Err())
 		}
 		if err != nil {
-			return err
+			m.damaged(verify.Finding{Code: verify.LogDamaged, Tenant: o.tenant, Stream: o.attempt.Run().Stream(),
+				Object: log.Object, Text: err.Error(), Fix: "restore an earlier backup of it"})
 		}
 	}
 	return nil

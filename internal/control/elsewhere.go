@@ -40,6 +40,7 @@ func (e Elsewhere) find(ctx context.Context) (*Remote, error) {
 // LogSource opens logs for reading: a gateway, or a holder of one.
 type LogSource interface {
 	Log(tenant domain.TenantID, attempt domain.AttemptID, ref *logs.Ref) (*logs.Log, error)
+	Growing(tenant domain.TenantID, attempt domain.AttemptID) (logs.Totals, bool)
 }
 
 var (

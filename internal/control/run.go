@@ -175,11 +175,7 @@ func (r *Runs) openLogs(ctx context.Context, tenant domain.TenantID, v *fairlead
 			if a.GetLog().GetSealed() {
 				continue
 			}
-			log, err := r.Logs.Log(tenant, domain.AttemptID(a.GetId()), nil)
-			if err != nil {
-				continue
-			}
-			if t, err := log.Totals(ctx); err == nil {
+			if t, some := r.Logs.Growing(tenant, domain.AttemptID(a.GetId())); some {
 				a.Log = &fairleadv1.LogInfo{Bytes: t.Bytes, Lines: t.Lines, Truncated: t.Truncated, Gaps: int32(t.Gaps)}
 			}
 		}

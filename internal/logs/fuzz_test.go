@@ -112,7 +112,7 @@ func FuzzObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fixObject(b)
 		store := memory.New()
-		key := sealedKey(tenant, a, 1)
+		key := aloneKey(tenant, a, 1)
 		if err := store.Put(t.Context(), key, bytes.NewReader(b), -1); err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,7 @@ type Gateway struct {
 	// shares objects. births wakes readers of logs that had no chunk yet.
 	recent   recent
 	bundles  map[domain.TenantID]*bundler
-	births   chan struct{}
+	births   map[logID]chan struct{}
 	counters Counters
 	damaged  []error
 }
@@ -129,6 +129,7 @@ func newGateway(ctx context.Context, store blob.Store, config Config) *Gateway {
 		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
 		writes: host.NewSeats(config.Host, writesMax), seals: host.NewSeats(config.Host, sealsMax),
 		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{}, bundles: map[domain.TenantID]*bundler{},
+		births: map[logID]chan struct{}{},
 		recent: recent{refs: map[logID]Ref{}},
 	}
 	g.config.Valid = func() bool { return !g.dropped.Load() && (config.Valid == nil || config.Valid()) }
@@ -141,6 +142,9 @@ func (g *Gateway) Close() error {
 	g.mu.Lock()
 	g.closed = true
 	g.dropBundles()
+	for _, l := range g.lanes {
+		g.pump(l)
+	}
 	for g.work > 0 {
 		if g.idle == nil {
 			g.idle = make(chan struct{})
@@ -167,7 +171,9 @@ func (g *Gateway) Abandon() {
 	for _, l := range g.lives {
 		l.wake()
 	}
-	g.announce()
+	for id := range g.births {
+		g.announce(id)
+	}
 }
 
 // Counters gives the sums so far.
@@ -210,6 +216,18 @@ func (g *Gateway) Live() []LiveLog {
 	return all
 }
 
+// Growing tells how long a log is that is not sealed, as far as memory knows; false when no
+// chunk of it has come. It asks nobody: lists of many attempts call it for each.
+func (g *Gateway) Growing(tenant domain.TenantID, attempt domain.AttemptID) (Totals, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.lives[logID{tenant, attempt}]
+	if l == nil {
+		return Totals{}, false
+	}
+	return l.tally.totals(false), true
+}
+
 // Through says how far an attempt's live log is durable without a hole; 0 when it has none.
 func (g *Gateway) Through(tenant domain.TenantID, attempt domain.AttemptID) uint64 {
 	g.mu.Lock()
@@ -245,7 +263,8 @@ func (g *Gateway) Append(ctx context.Context, chunks []Chunk) ([]Ack, error) {
 			p.ack.Refused = ErrSealed
 			sealed = append(sealed, p)
 		case err != nil:
-			return nil, err
+			// It may be sealed; the others of the call have nothing to do with that.
+			p.ack.Refused = &Busy{After: busyFor}
 		default:
 			p.live = l
 			open = append(open, p)
@@ -354,7 +373,7 @@ func (g *Gateway) liveLog(
 			return nil, ErrSealed
 		case l == nil && asked:
 			l = g.newLive(id)
-			g.announce()
+			g.announce(id)
 		}
 		g.mu.Unlock()
 		if l != nil {
@@ -378,11 +397,20 @@ func (g *Gateway) newLive(id logID) *live {
 	return l
 }
 
-// announce wakes readers of logs that did not exist. The caller holds mu.
-func (g *Gateway) announce() {
-	if g.births != nil {
-		close(g.births)
-		g.births = nil
+// birth gives a channel that is closed when the log gets its first chunk, or is sealed. The
+// caller holds mu.
+func (g *Gateway) birth(id logID) <-chan struct{} {
+	if g.births[id] == nil {
+		g.births[id] = make(chan struct{})
+	}
+	return g.births[id]
+}
+
+// announce wakes readers of a log that did not exist. The caller holds mu.
+func (g *Gateway) announce(id logID) {
+	if born := g.births[id]; born != nil {
+		close(born)
+		delete(g.births, id)
 	}
 }
 
@@ -448,8 +476,15 @@ func (g *Gateway) enqueue(requests []*request, bytes int64) error {
 
 // pump starts the writes that the lane wants. The caller holds mu.
 func (g *Gateway) pump(l *lane) {
-	for b := l.next(); b != nil; b = l.next() {
-		if len(b.pieces) > 0 && !l.resting {
+	for {
+		if g.closed {
+			l.resting = false // Close waits for what is queued
+		}
+		b := l.next()
+		if b == nil {
+			return
+		}
+		if len(b.pieces) > 0 && !l.resting && !g.closed {
 			l.resting = true
 			g.config.Host.After(segmentRest, func() { g.rested(l) })
 		}
@@ -462,7 +497,9 @@ func (g *Gateway) rested(l *lane) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.resting = false
-	g.pump(l)
+	if !g.closed {
+		g.pump(l)
+	}
 }
 
 // begin starts work that Close waits for. The caller holds mu.

@@ -158,6 +158,23 @@ func (h *Holder) Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref 
 	}
 }
 
+// Sealed is Gateway.Sealed where the logs are held.
+func (h *Holder) Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
+	g, err := h.held("find sealed log")
+	if err != nil {
+		return false, err
+	}
+	return g.Sealed(ctx, tenant, attempt)
+}
+
+// Growing is Gateway.Growing; false where the logs are not held.
+func (h *Holder) Growing(tenant domain.TenantID, attempt domain.AttemptID) (Totals, bool) {
+	if g := h.current(); g != nil {
+		return g.Growing(tenant, attempt)
+	}
+	return Totals{}, false
+}
+
 // Live is Gateway.Live; nothing where the logs are not held.
 func (h *Holder) Live() []LiveLog {
 	if g := h.current(); g != nil {

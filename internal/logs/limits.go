@@ -68,6 +68,9 @@ const (
 	openReads = 8
 	// busyFor is what a refused caller is told to wait.
 	busyFor = 500 * time.Millisecond
+	// lostPause is how long a reader waits for the index to let go of a log that another server
+	// sealed.
+	lostPause = 10 * time.Millisecond
 	// tocBytesMax bounds what a damaged trailer can make us read.
 	tocBytesMax = 64 << 20
 	// indexBytesMax is the same for the index of a sealed log (a 100 GB log has 20 MB).

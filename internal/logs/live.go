@@ -54,9 +54,13 @@ type live struct {
 	flying    map[uint64]bool
 	flyingTop uint64
 	sealing   bool
+	packing   bool // it is being read for a seal
 	// ref is set once the log is sealed; it stays, with its segments, until that is recorded.
-	ref *Ref
-	// over: the seal is recorded, and only writes under way keep the index.
+	ref  *Ref
+	mine bool // that seal was made here, of this index
+	// yielding: somebody else's seal counts, and what is not in it is being kept as evidence.
+	yielding bool
+	// over: the seal is recorded, and only what is under way keeps the index.
 	over bool
 	// recovering: spans come in the order of segments, which folding has changed. Gap marks
 	// wait until everything is there.

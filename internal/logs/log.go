@@ -66,20 +66,14 @@ func (l *Log) view(ctx context.Context) (*view, error) {
 			g.mu.Unlock()
 			return nil, retryable(ErrNotHeld)
 		}
-		live := g.lives[l.id]
-		if live != nil && live.ref == nil {
+		// A log that is sealed and not recorded is live: its seal may not be the one that counts.
+		if live := g.lives[l.id]; live != nil {
 			v := l.liveView(live)
 			g.mu.Unlock()
 			return v, nil
 		}
 		ref, _ := g.recent.find(l.id)
-		if live != nil {
-			ref = live.ref
-		}
-		if g.births == nil {
-			g.births = make(chan struct{})
-		}
-		births := g.births
+		born := g.birth(l.id)
 		g.mu.Unlock()
 
 		if ref == nil {
@@ -91,13 +85,11 @@ func (l *Log) view(ctx context.Context) (*view, error) {
 		if ref != nil {
 			return l.sealedView(ctx, *ref)
 		}
-		g.mu.Lock()
-		_, sealed := g.recent.find(l.id)
-		overtaken := sealed || g.lives[l.id] != nil
-		g.mu.Unlock()
-		if !overtaken {
+		select {
+		case <-born: // meanwhile
+		default:
 			none := func() Totals { return Totals{} }
-			return &view{totals: none, changed: births}, nil
+			return &view{totals: none, changed: born}, nil
 		}
 	}
 }
@@ -107,7 +99,11 @@ func (l *Log) liveView(live *live) *view {
 	return &view{
 		blocks: live.blocks[:len(live.blocks):len(live.blocks)], end: live.tally.cursor, changed: live.watch(),
 		load: func(ctx context.Context, b *block) (*loaded, error) {
-			return l.gateway.liveLoad(ctx, l.id.tenant, b)
+			k, err := l.gateway.liveLoad(ctx, l.id.tenant, b)
+			if errors.Is(err, blob.ErrNotFound) {
+				err = l.lost(ctx, b, err)
+			}
+			return k, err
 		},
 		totals: func() Totals {
 			l.gateway.mu.Lock()
@@ -115,6 +111,33 @@ func (l *Log) liveView(live *live) *view {
 			return live.tally.totals(false)
 		},
 	}
+}
+
+// lost says what became of a block whose segment is gone. Usually it was folded, or the log was
+// sealed: then another look at the log finds it, and gone is the answer. Where the index still
+// names that place, another server may have sealed the log and not told; else it is damage.
+func (l *Log) lost(ctx context.Context, b *block, gone error) error {
+	g := l.gateway
+	g.mu.Lock()
+	var now *block
+	if live := g.lives[l.id]; live != nil {
+		now = live.find(b.first)
+	}
+	same := now != nil && now.segment == b.segment && now.record == b.record
+	g.mu.Unlock()
+	if !same {
+		return gone
+	}
+	ref, err := g.recorded(ctx, l.id)
+	if err != nil {
+		return err
+	}
+	if ref == nil {
+		return &Damage{Object: segmentKey(l.id.tenant, b.segment), Next: b.at.offset + b.length, Why: "the segment is gone"}
+	}
+	g.Recorded(l.id.tenant, l.id.attempt, *ref)
+	host.Pause(ctx, g.config.Host, lostPause)
+	return gone
 }
 
 func (l *Log) sealedView(ctx context.Context, ref Ref) (*view, error) {

@@ -33,13 +33,15 @@ const (
 	detailBytesMax = 8 << 20
 )
 
-// sealedKey names the object of a log that has one to itself.
-func sealedKey(tenant domain.TenantID, attempt domain.AttemptID, number int) string {
-	key := string(tenant) + "/logs/" + folder(attempt) + "/" + string(attempt)
-	if number > 1 {
-		key += fmt.Sprintf("-%d", number)
-	}
-	return key
+// earlierKey names the object by which earlier releases sealed a log: creating it was what
+// sealed, and its segments went at once.
+func earlierKey(tenant domain.TenantID, attempt domain.AttemptID) string {
+	return string(tenant) + "/logs/" + folder(attempt) + "/" + string(attempt)
+}
+
+// aloneKey names the object of a log that has one to itself.
+func aloneKey(tenant domain.TenantID, attempt domain.AttemptID, number int) string {
+	return fmt.Sprintf("%s-%d", earlierKey(tenant, attempt), number)
 }
 
 // codec lends Zstandard encoders and decoders: making one costs more than using it. Each

@@ -43,6 +43,9 @@ func (g *Gateway) recover(ctx context.Context) error {
 	for _, l := range g.lives {
 		l.recovered()
 	}
+	if err := g.findEarlier(ctx); err != nil {
+		return err
+	}
 	if err := g.compareRecovered(ctx, repeats); err != nil {
 		return err
 	}
@@ -123,6 +126,31 @@ func (g *Gateway) takeSegment(ctx context.Context, key string, c *contents) (rep
 		}
 	}
 	return repeats, nil
+}
+
+// findEarlier finds the logs that an earlier release sealed, and of which there are segments all
+// the same: it removed only those that no other log needed. Their objects have everything.
+func (g *Gateway) findEarlier(ctx context.Context) error {
+	ids := make([]logID, 0, len(g.lives))
+	for id := range g.lives {
+		ids = append(ids, id)
+	}
+	return host.Each(ctx, g.config.Host, len(ids), openReads, func(ctx context.Context, i int) error {
+		ref, err := g.sealedEarlier(ctx, ids[i])
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if errors.Is(err, ErrDamaged) { // then the segments have what there is
+			g.damaged = append(g.damaged, err)
+			g.counters.Damaged++
+			return nil
+		}
+		if err != nil || ref == nil {
+			return err
+		}
+		l := g.lives[ids[i]]
+		l.ref, l.sealing, l.mine = ref, true, true
+		return nil
+	})
 }
 
 // compareRecovered keeps as evidence what stands in a later segment with other bytes. Such a

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -70,22 +71,84 @@ func (g *Gateway) Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref
 	defer g.mu.Unlock()
 	id := logID{tenant, attempt}
 	g.recent.add(id, ref)
+	g.announce(id)
 	l := g.lives[id]
-	if l == nil {
-		return
+	switch {
+	case l == nil || l.over || l.yielding || g.closed:
+	case l.mine && *l.ref == ref:
+		l.over = true
+		g.retire(l)
+	default:
+		l.ref, l.sealing, l.yielding, l.mine = &ref, true, true, false
+		l.wake()
+		g.begin(func() { g.yield(l, ref) })
 	}
-	if l.ref == nil && !l.sealing {
-		l.ref, l.sealing = &ref, true
-	}
-	l.over = true
-	g.retire(l)
 }
 
-// retire forgets a log whose seal is recorded, unless a write or a seal of it is under way:
+// yield lets go of a log that somebody else sealed: another server, or this one before it
+// died. What was taken here and is not in that seal becomes evidence, as it would have if the
+// seal had been known. What can't be done now is done when history tells again.
+func (g *Gateway) yield(l *live, ref Ref) {
+	err := g.keepBeyond(l, &ref)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.yielding = false
+	if err == nil {
+		l.over = true
+		g.retire(l)
+	}
+}
+
+// keepBeyond keeps as evidence the chunks of a log that come after the end of a seal.
+func (g *Gateway) keepBeyond(l *live, ref *Ref) error {
+	ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
+	defer cancel()
+	last := uint64(0)
+	if ref.Object != "" {
+		x, err := readIndex(ctx, g.store, ref)
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, blob.ErrNotFound) {
+			return err
+		}
+		if x != nil && len(x.blocks) > 0 {
+			last = x.blocks[len(x.blocks)-1].last
+		}
+	}
+	g.mu.Lock()
+	blocks := slices.Clone(l.blocks)
+	for _, d := range l.waiting() {
+		blocks = append(blocks, d.block())
+	}
+	g.mu.Unlock()
+	kept := 0
+	for i := range blocks {
+		if blocks[i].last <= last {
+			continue
+		}
+		k, err := g.liveLoad(ctx, l.tenant, &blocks[i])
+		if errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrNotFound) {
+			continue // gone with the seal that counts, or with its segment
+		}
+		if err != nil {
+			return err
+		}
+		for j := range k.spans {
+			if k.spans[j].sequence <= last || kept == EvidenceMax {
+				continue
+			}
+			kept++
+			if err := g.keep(ctx, refusal{l.tenant, l.attempt, item{k.spans[j], k.pieces[j]}, "sealed"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// retire forgets a log whose seal is recorded, unless it is being written or read for a seal:
 // whoever ends that calls again. It waits for nothing. The caller holds mu.
 func (g *Gateway) retire(l *live) {
 	id := logID{l.tenant, l.attempt}
-	if !l.over || g.lives[id] != l || len(l.flying) > 0 || l.sealing && l.ref == nil {
+	if !l.over || g.lives[id] != l || len(l.flying) > 0 || l.packing {
 		return
 	}
 	delete(g.lives, id)
@@ -95,7 +158,7 @@ func (g *Gateway) retire(l *live) {
 		lane.litter, lane.doubtful = append(lane.litter, lane.doubtful...), nil
 	}
 	l.wake()
-	g.announce()
+	g.announce(id)
 	g.tidy(lane)
 	if len(lane.litter) > 0 && !lane.removing && !g.closed {
 		g.begin(func() { g.remove(lane) })
@@ -103,7 +166,7 @@ func (g *Gateway) retire(l *live) {
 }
 
 // beginSeal closes the log for new chunks and waits for those that are being written. It
-// reports false after somebody else's seal of the same log has ended.
+// reports false when the log was sealed meanwhile, or may have been.
 func (g *Gateway) beginSeal(ctx context.Context, l *live) (mine bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,14 +180,15 @@ func (g *Gateway) beginSeal(ctx context.Context, l *live) (mine bool, err error)
 		return false, g.await(ctx, l)
 	}
 	l.sealing = true
-	for len(l.flying) > 0 {
+	for len(l.flying) > 0 && l.ref == nil {
 		if err := g.await(ctx, l); err != nil {
-			l.sealing = false
+			l.sealing = l.ref != nil
 			l.wake()
 			return false, err
 		}
 	}
-	return true, nil
+	l.packing = l.ref == nil
+	return l.packing, nil
 }
 
 // await waits for the next change of the log. The caller holds mu, which is let go meanwhile.
@@ -144,13 +208,14 @@ func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, err
 		err = retryable(ErrNotHeld) // whoever holds the log now has its segments, and seals it
 	}
 	g.mu.Lock()
-	if known, ok := g.recent.find(logID{l.tenant, l.attempt}); ok {
-		ref, err = *known, nil // another holder's seal was recorded meanwhile
-	}
-	if err == nil {
-		l.ref = &ref
+	l.packing = false
+	switch {
+	case l.ref != nil: // another holder's seal was recorded meanwhile
+		ref, err = *l.ref, nil
+	case err == nil:
+		l.ref, l.mine = &ref, true
 		g.counters.Seals++
-	} else {
+	default:
 		l.sealing = false
 	}
 	l.wake()
@@ -163,7 +228,7 @@ func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, err
 // others, a long one into its own. Nothing changes the log meanwhile: it is being sealed.
 func (g *Gateway) compact(ctx context.Context, l *live, end uint64) (Ref, error) {
 	if len(l.blocks)+len(l.ahead) == 0 {
-		if ref, err := g.sealedBefore(ctx, l); ref != nil || err != nil {
+		if ref, err := g.sealedEarlier(ctx, logID{l.tenant, l.attempt}); ref != nil || err != nil {
 			return *cmp.Or(ref, &Ref{}), err
 		}
 	}
@@ -193,7 +258,7 @@ func (g *Gateway) compactAlone(ctx context.Context, l *live, end uint64) (Ref, e
 	}
 	defer g.seals.Leave()
 	for number := 1; ; number++ {
-		key := sealedKey(l.tenant, l.attempt, number)
+		key := aloneKey(l.tenant, l.attempt, number)
 		switch _, err := g.store.Size(ctx, key); {
 		case err == nil:
 			continue
@@ -219,16 +284,40 @@ func (g *Gateway) compactAlone(ctx context.Context, l *live, end uint64) (Ref, e
 	}
 }
 
-// sealedBefore finds the object of a log that an earlier release sealed: it removed the
-// segments at once, and may have died before history knew.
-func (g *Gateway) sealedBefore(ctx context.Context, l *live) (*Ref, error) {
-	key := sealedKey(l.tenant, l.attempt, 1)
-	size, err := g.store.Size(ctx, key)
+// Sealed says whether a log is closed and whole, although history does not know: it was sealed
+// here a moment ago, or by an earlier release. Then nothing is waited for.
+func (g *Gateway) Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error) {
+	if g.sealedRef(logID{tenant, attempt}) != nil {
+		return true, nil
+	}
+	return SealedEarlier(ctx, g.store, tenant, attempt)
+}
+
+// SealedEarlier says whether an earlier release sealed a log: it gave every log an object, and
+// may have died before history knew.
+func SealedEarlier(
+	ctx context.Context, store blob.Store, tenant domain.TenantID, attempt domain.AttemptID,
+) (bool, error) {
+	_, err := store.Size(ctx, earlierKey(tenant, attempt))
 	if errors.Is(err, blob.ErrNotFound) {
-		return nil, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, retryable(fmt.Errorf("find sealed log of %s: %w", l.attempt, err))
+		return false, retryable(fmt.Errorf("find sealed log of %s: %w", attempt, err))
+	}
+	return true, nil
+}
+
+// sealedEarlier makes the reference to the object of an earlier release; nil when there is none.
+func (g *Gateway) sealedEarlier(ctx context.Context, id logID) (*Ref, error) {
+	there, err := SealedEarlier(ctx, g.store, id.tenant, id.attempt)
+	if err != nil || !there {
+		return nil, err
+	}
+	key := earlierKey(id.tenant, id.attempt)
+	size, err := g.store.Size(ctx, key)
+	if err != nil {
+		return nil, retryable(fmt.Errorf("find sealed log of %s: %w", id.attempt, err))
 	}
 	x, err := readIndex(ctx, g.store, &Ref{Object: key, Length: size})
 	if err != nil {
@@ -236,12 +325,12 @@ func (g *Gateway) sealedBefore(ctx context.Context, l *live) (*Ref, error) {
 	}
 	r, err := g.store.Open(ctx, key, 0, size)
 	if err != nil {
-		return nil, retryable(fmt.Errorf("read sealed log of %s: %w", l.attempt, err))
+		return nil, retryable(fmt.Errorf("read sealed log of %s: %w", id.attempt, err))
 	}
 	sum := sha256.New()
 	_, err = io.Copy(sum, r)
 	if err = errors.Join(err, r.Close()); err != nil {
-		return nil, retryable(fmt.Errorf("read sealed log of %s: %w", l.attempt, err))
+		return nil, retryable(fmt.Errorf("read sealed log of %s: %w", id.attempt, err))
 	}
 	ref := x.ref(key, size, domain.Digest("sha256:"+hex.EncodeToString(sum.Sum(nil))))
 	return &ref, nil

@@ -21,6 +21,7 @@ import (
 type Gateway interface {
 	Seal(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64) (logs.Ref, error)
 	Through(tenant domain.TenantID, attempt domain.AttemptID) uint64
+	Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error)
 	Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref logs.Ref)
 	Live() []logs.LiveLog
 }
@@ -66,7 +67,8 @@ type Sealer struct {
 	// else is live in the gateway is looked up.
 	open     map[domain.AttemptID]domain.PartitionID
 	sweeping bool
-	follows  bool // seals only while the logs are held here
+	looked   domain.AttemptID // where the last sweep ended
+	follows  bool             // seals only while the logs are held here
 	held     bool
 }
 
@@ -126,8 +128,9 @@ func (s *Sealer) Loaded(live engine.Live) {
 			a, id := &j.Attempts[n], st.AttemptID(i, j.Attempts[n].Number)
 			switch {
 			case a.Declined:
+				s.forget(id)
 			case a.Log != nil:
-				s.gateway.Recorded(live.Tenant, id, refOf(a.Log))
+				s.sealed(live.Tenant, id, *a.Log)
 			case a.Outcome == domain.OutcomeNone:
 				s.grows(id, live.Partition)
 			default:
@@ -265,8 +268,16 @@ func (s *Sealer) sweep() {
 	live := s.gateway.Live()
 	s.mu.Lock()
 	live = slices.DeleteFunc(live, func(l logs.LiveLog) bool { _, known := s.open[l.Attempt]; return known })
+	from := slices.IndexFunc(live, func(l logs.LiveLog) bool { return l.Attempt > s.looked })
+	if from > 0 { // behind those of the last sweep: some may be unknown to history for good
+		live = slices.Concat(live[from:], live[:from])
+	}
+	live = live[:min(len(live), sweepMost)]
+	if len(live) > 0 {
+		s.looked = live[len(live)-1].Attempt
+	}
 	s.mu.Unlock()
-	for _, l := range live[:min(len(live), sweepMost)] {
+	for _, l := range live {
 		ref, err := Recorded(ctx, s.engine, l.Tenant, l.Attempt)
 		if err != nil {
 			s.log.Warn("log not looked up", "attempt", l.Attempt, "error", err)
@@ -335,7 +346,14 @@ func (s *Sealer) seal(d due) error {
 	ctx, cancel := host.Within(context.Background(), s.host, time.Minute)
 	defer cancel()
 	if d.end != logs.SequenceUnknown && s.gateway.Through(d.tenant, d.attempt) < d.end && s.now().Sub(d.ended) < Patience {
-		return s.later(ctx, d)
+		// An earlier release may have sealed it and died: that leaves nothing to wait for.
+		sealed, err := s.gateway.Sealed(ctx, d.tenant, d.attempt)
+		if err != nil {
+			return err
+		}
+		if !sealed {
+			return s.later(ctx, d)
+		}
 	}
 	ref, err := s.gateway.Seal(ctx, d.tenant, d.attempt, d.end)
 	if err != nil {

@@ -86,6 +86,10 @@ func (b broken) Seal(context.Context, domain.TenantID, domain.AttemptID, uint64)
 
 func (broken) Through(domain.TenantID, domain.AttemptID) uint64 { return 0 }
 
+func (broken) Sealed(context.Context, domain.TenantID, domain.AttemptID) (bool, error) {
+	return false, nil
+}
+
 func (broken) Recorded(domain.TenantID, domain.AttemptID, logs.Ref) {}
 
 func (broken) Live() []logs.LiveLog { return nil }

@@ -93,8 +93,22 @@ func startWith(t testing.TB, c Config) (stop func()) {
 			t.Error(err)
 		}
 	}
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		stop()
+		sweepAttempts(c.Data)
+	})
 	return stop
+}
+
+// sweepAttempts removes the folders of attempts whose supervisors outlive their runner, as they
+// should, and write for a moment more.
+func sweepAttempts(data string) {
+	for range 200 {
+		if os.RemoveAll(filepath.Join(data, "attempts")) == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // startProcess runs a runner in a process of its own.

@@ -318,6 +318,9 @@ func (c *check) incomplete(ctx context.Context, key attemptKey, end uint64, held
 	if _, sealed := seals[key.attempt]; err != nil || sealed {
 		return err
 	}
+	if earlier, err := logs.SealedEarlier(ctx, c.Blobs, key.tenant, key.attempt); err != nil || earlier {
+		return err
+	}
 	c.found(Finding{Code: LogIncomplete, Tenant: key.tenant, Stream: key.attempt.Run().Stream(),
 		Object: string(key.attempt),
 		Text:   fmt.Sprintf("of %d chunks of the attempt's log these are in no segment:%s", end, missing), Fix: fixObject})
