@@ -55,8 +55,8 @@ const (
 	// bundleRest is how long after one bundle of a tenant the next one begins, at the earliest.
 	// A log that is alone waits for nothing; under load many share an object.
 	bundleRest = 50 * time.Millisecond
-	// recentMax is how many references to sealed logs are remembered, about 20 MB.
-	recentMax = 64 << 10
+	// recentMax is how many references to sealed logs are remembered, about 5 MB.
+	recentMax = 16 << 10
 	// foldCount is how many segments with little live content are folded into one. It bounds
 	// what a long attempt can pin: the files, and the bytes of logs that are sealed already.
 	foldCount = 64
