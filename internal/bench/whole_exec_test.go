@@ -57,6 +57,9 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 		{"logs", func(ctx context.Context, o Options) (*Report, error) {
 			return Logs(ctx, o, LogOptions{Bytes: 10_000_000, Runners: 2, ChunkBytes: 64 << 10})
 		}, []string{"ingest", "exchange", "result until sealed"}},
+		{"recover", func(ctx context.Context, o Options) (*Report, error) {
+			return Recover(ctx, o, RecoverOptions{Jobs: 50, Kills: 2})
+		}, []string{"jobs asked for", "kill until ready", "kill until the first manifest", "processor time"}},
 		{"run", func(ctx context.Context, o Options) (*Report, error) {
 			return Run(ctx, o, RunOptions{Runs: 2, Chains: 1, Warm: 1})
 		}, []string{"run, one empty step", "· until the step begins", "run, chain of ten jobs",

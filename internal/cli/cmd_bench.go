@@ -15,7 +15,7 @@ import (
 
 func (a *app) cmdBench() *cobra.Command {
 	family := a.family("bench", "Measure this program on this machine", a.cmdBenchRun(), a.cmdBenchDispatch(),
-		a.cmdBenchFleet(), a.cmdBenchLogs(), a.cmdBenchIdle(), a.cmdBenchFailover())
+		a.cmdBenchFleet(), a.cmdBenchLogs(), a.cmdBenchRecover(), a.cmdBenchIdle(), a.cmdBenchFailover())
 	family.Long = `Every measurement starts a server of its own in a temporary folder, as a process of its own, and asks it
 through the API and the runner protocol like anybody else. Its table says what machine it was, how busy,
 and how long the disk took for a synced write before and after; server and generator are told apart.
@@ -168,6 +168,31 @@ acknowledged, which is after the sync; at the end every byte must be in the seal
 		}
 		of.Bytes, of.ChunkBytes = int64(megabytes)*1_000_000, chunk<<10
 		return bench.Logs(ctx, o, of)
+	})
+	return command
+}
+
+func (a *app) cmdBenchRecover() *cobra.Command {
+	o, of := bench.Options{}, bench.RecoverOptions{}
+	command := a.withJSON(&cobra.Command{
+		Use:   "recover",
+		Short: "Time how soon a killed server gives out work again",
+		Long: `Let many jobs wait, kill the server as a power cut would, start another in its place, and time how long it
+takes until that one is ready, and until a runner that has asked all the time has verified a manifest.`,
+		Example: "  fairlead bench recover --jobs 100000",
+		Args:    cobra.NoArgs,
+	})
+	flags := command.Flags()
+	benchFlags(flags, &o)
+	flags.IntVar(&of.Jobs, "jobs", 10_000, "jobs that wait, in runs of ten")
+	flags.IntVar(&of.Kills, "kills", 5, "how often the server is killed")
+	command.RunE = a.bench(&o, func(ctx context.Context) (*bench.Report, error) {
+		for flag, value := range map[string]int{"jobs": of.Jobs, "kills": of.Kills} {
+			if err := atLeast(1, flag, value); err != nil {
+				return nil, err
+			}
+		}
+		return bench.Recover(ctx, o, of)
 	})
 	return command
 }
