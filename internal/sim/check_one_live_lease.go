@@ -59,8 +59,13 @@ func oneLiveLease(w *world) checker {
 				// acts), and nobody but it can.
 				late[id] = event.Until.Add(-w.swarm.lease).Before(movedAt.Add(clocksApart)) ||
 					w.storeSet > 0 && w.sched.now < moved+commandPatience
-				if other, ok := slots[event.Slot]; ok && live[other.Job()] == other && !late[id] && !late[other] {
-					w.violation(checkOneLease, "the slot %s was lent to %s and to %s", event.Slot, other, id)
+				if other, ok := slots[event.Slot]; ok && live[other.Job()] == other {
+					if !late[id] && !late[other] {
+						w.violation(checkOneLease, "the slot %s was lent to %s and to %s", event.Slot, other, id)
+					}
+					// Both have the slot that only one of them can use: whichever the runner refuses,
+					// its lease stands for nothing, also after the other one has ended.
+					late[id], late[other] = true, true
 				}
 				live[job], epochs[job], slots[event.Slot] = id, event.Epoch, id
 				if held[event.Runner] == nil {
