@@ -89,7 +89,7 @@ type Gateway struct {
 	lanes     map[domain.TenantID]*lane
 	lives     map[logID]*live
 	queued    int64
-	// closed knows the references of logs that were recorded last; bundles collects what
+	// recent knows the references of logs that were recorded last; bundles collects what
 	// shares objects. births wakes readers of logs that had no chunk yet.
 	recent   recent
 	bundles  map[domain.TenantID]*bundler

@@ -281,6 +281,25 @@ func TestCloseWritesWhatIsQueued(t *testing.T) {
 	})
 }
 
+// What can't be looked up, because its run can't be read, is refused alone: the chunks of other
+// attempts that come with it are stored.
+func TestOneUnreadableHistoryKeepsNoOtherChunkAway(t *testing.T) {
+	g, err := Open(t.Context(), memory.New(), Config{
+		Recorded: func(context.Context, domain.TenantID, domain.AttemptID) (*Ref, error) { return nil, errAway }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := chunk(attempt(1), 1, "of a run that can't be read")
+	late.Ended = true
+	acks, err := g.Append(t.Context(), []Chunk{late, chunk(attempt(2), 1, "fine")})
+	if err != nil || !errors.Is(acks[0].Refused, ErrBusy) || acks[1].Refused != nil || acks[1].Through != 1 {
+		t.Errorf("acks = %+v, %v", acks, err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A silent attempt must not make its readers ask history whenever another one speaks.
 func TestAReaderOfASilentLogAsksHistoryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

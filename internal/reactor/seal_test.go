@@ -131,3 +131,47 @@ func TestALogThatCantBeSealedHasOneTimerHoweverOftenSweepsAsk(t *testing.T) {
 		again()
 	}
 }
+
+// many is a gateway with live logs of which history knows nothing, and one of which it does.
+type many struct {
+	broken
+	live []logs.LiveLog
+	told chan domain.AttemptID
+}
+
+func (m *many) Live() []logs.LiveLog { return m.live }
+
+func (m *many) Recorded(_ domain.TenantID, a domain.AttemptID, _ logs.Ref) { m.told <- a }
+
+// knows is a history with one sealed log.
+type knows struct {
+	recorded
+	run domain.RunID
+}
+
+func (k knows) Read(_ context.Context, _ domain.TenantID, id domain.StreamID, _ bool) (engine.History, error) {
+	if id != k.run.Stream() {
+		return engine.History{}, domain.Reject(domain.CodeNotFound, "There is no such thing.")
+	}
+	return engine.History{State: &run.State{Request: run.Request{Run: k.run}, Jobs: []*run.Job{{Attempts: []run.Attempt{
+		{Number: 1, Epoch: 1, Outcome: domain.OutcomeSuccess, Log: &run.Log{Object: "o"}}}}}}}, nil
+}
+
+// Logs that history will never know must not keep the sweep from those behind them.
+func TestASweepGoesOnBehindTheOneBefore(t *testing.T) {
+	gateway := &many{told: make(chan domain.AttemptID, 10)}
+	var last domain.RunID
+	for i := range sweepMost + 10 {
+		last = domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1, 14: byte(i >> 8), 15: byte(i)}))
+		gateway.live = append(gateway.live, logs.LiveLog{Tenant: domain.DefaultTenant, Attempt: last.Job(0).Attempt(1)})
+	}
+	sealer := NewSealer(knows{run: last}, gateway, slog.New(slog.DiscardHandler), time.Now)
+	sealer.sweep()
+	if n := len(gateway.told); n != 0 {
+		t.Fatalf("the first sweep told of %d logs", n)
+	}
+	sealer.sweep()
+	if n := len(gateway.told); n != 1 || <-gateway.told != last.Job(0).Attempt(1) {
+		t.Errorf("the second sweep told of %d logs", n)
+	}
+}
