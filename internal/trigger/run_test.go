@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/scm"
@@ -62,6 +63,50 @@ func TestRunFreezesEverything(t *testing.T) {
 	again.Trigger.Key = s.Trigger.Key
 	if !bytes.Equal(again.Encode(), s.Encode()) {
 		t.Error("the same request froze something else")
+	}
+}
+
+// The answer to a request is made of the events that were committed, without reading them back:
+// they must lead to what history has. A repeat has none, and is read.
+func TestARunBeganWithWhatHistoryHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	repo := scmtest.NewRepo(t)
+	repo.Write(".fairlead/workflows/ci.yml", onPush)
+	repo.Commit("first")
+	w.add("acme/app", repo)
+	ask := Request{Repository: "acme/app", Ref: "main", Key: &engine.Key{Scope: "client/ada/run", Key: "k"}}
+	a := w.mustRun(ask)
+	s := run.New()
+	for i, e := range a.Begun {
+		run.Evolve(s, e.Event.(run.Event))
+		if e.Version != uint64(i+1) || e.At.IsZero() {
+			t.Errorf("event %d has version %d of %v", i, e.Version, e.At)
+		}
+	}
+	got, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.Marshal(w.state(a.Run))
+	if err != nil || len(a.Begun) == 0 || !bytes.Equal(got, want) {
+		t.Errorf("%d events lead to\n%s\nhistory has\n%s\n%v", len(a.Begun), got, want, err)
+	}
+	if again := w.mustRun(ask); !again.Repeat || again.Run != a.Run || again.Begun != nil {
+		t.Errorf("a repeat: %+v", again)
+	}
+}
+
+// What is remembered is found by everything that it was made from, and by nothing less.
+func TestKeysOfWhatIsRememberedAreApart(t *testing.T) {
+	t.Parallel()
+	seen := map[domain.Digest]int{}
+	for i, key := range []domain.Digest{keyOf([]byte("ab"), "c"), keyOf([]byte("a"), "bc"), keyOf([]byte("ab"), "c", ""),
+		keyOf(nil, "ab", "c"), keyOf(nil, "a", "bc"), keyOf(nil, "abc"), keyOf([]byte("abc"))} {
+		if other, known := seen[key]; known {
+			t.Errorf("%d and %d have one key", other, i)
+		}
+		seen[key] = i
 	}
 }
 
