@@ -8,6 +8,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/recall"
 	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
 )
 
@@ -17,12 +18,18 @@ const (
 	contextBytesMax  = 32 << 20
 )
 
+// objectID names an object of a tenant.
+type objectID struct {
+	tenant domain.TenantID
+	digest domain.Digest
+}
+
 // Frozen reads a run's contexts from its snapshot.
 type Frozen struct {
 	Blobs blob.Store
 
-	githubs kept[json.RawMessage] // by the snapshot
-	inputs  kept[json.RawMessage]
+	githubs recall.Of[objectID, json.RawMessage] // by the snapshot
+	inputs  recall.Of[objectID, json.RawMessage]
 }
 
 var _ Contexts = (*Frozen)(nil)
@@ -37,18 +44,18 @@ func (f *Frozen) Contexts(
 		return github, nil, err
 	}
 	id := objectID{tenant, q.Inputs}
-	if inputs, ok := f.inputs.get(id); ok {
+	if inputs, ok := f.inputs.Get(id); ok {
 		return github, inputs, nil
 	}
 	if inputs, err = ReadObject(ctx, f.Blobs, tenant, q.Inputs, contextBytesMax); err == nil {
-		f.inputs.put(id, inputs, len(inputs))
+		f.inputs.Put(id, inputs, len(inputs))
 	}
 	return github, inputs, err
 }
 
 func (f *Frozen) github(ctx context.Context, tenant domain.TenantID, q *run.Request) (json.RawMessage, error) {
 	id := objectID{tenant, q.Snapshot}
-	if github, ok := f.githubs.get(id); ok {
+	if github, ok := f.githubs.Get(id); ok {
 		return github, nil
 	}
 	data, err := ReadObject(ctx, f.Blobs, tenant, q.Snapshot, snapshotBytesMax)
@@ -61,7 +68,7 @@ func (f *Frozen) github(ctx context.Context, tenant domain.TenantID, q *run.Requ
 	}
 	github, err := ReadObject(ctx, f.Blobs, tenant, frozen.Github, contextBytesMax)
 	if err == nil {
-		f.githubs.put(id, github, len(github))
+		f.githubs.Put(id, github, len(github))
 	}
 	return github, err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
+	"github.com/fairlead-ci/fairlead/internal/recall"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
@@ -48,7 +49,7 @@ type Writer struct {
 	Limits manifest.Limits
 	Now    func() time.Time
 
-	plans kept[*plan.Plan]
+	plans recall.Of[objectID, *plan.Plan]
 }
 
 var _ dispatch.Manifests = (*Writer)(nil)
@@ -125,7 +126,7 @@ func Result(o domain.Outcome) string {
 
 // plan reads a plan by digest and checks that it is the one that was pinned.
 func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain.Digest) (*plan.Plan, error) {
-	if p, ok := w.plans.get(objectID{tenant, digest}); ok {
+	if p, ok := w.plans.Get(objectID{tenant, digest}); ok {
 		return p, nil
 	}
 	data, err := ReadObject(ctx, w.Blobs, tenant, digest, planBytesMax)
@@ -139,7 +140,7 @@ func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain
 			Message: "The stored plan can't be read: " + err.Error(),
 		}
 	}
-	w.plans.put(objectID{tenant, digest}, p, len(data))
+	w.plans.Put(objectID{tenant, digest}, p, len(data))
 	return p, nil
 }
 

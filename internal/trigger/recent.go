@@ -8,72 +8,21 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/recall"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
-// Bounds of each memory.
-const (
-	recentKept      = 256
-	recentBytes     = 4 << 20 // of one value; a larger one is not kept
-	recentBytesKept = 32 << 20
-)
-
-// recent remembers values that can't be out of date: a function of the key, and of nothing
-// else, made them. The oldest go first.
-type recent[K comparable, V any] struct {
-	mu    sync.Mutex
-	kept  map[K]sized[V]
-	order []K
-	bytes int
-}
-
-type sized[V any] struct {
-	value V
-	bytes int
-}
-
-func (r *recent[K, V]) get(key K) (V, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	found, ok := r.kept[key]
-	return found.value, ok
-}
-
-// put keeps a value that takes about so many bytes.
-func (r *recent[K, V]) put(key K, value V, bytes int) {
-	if bytes > recentBytes {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept == nil {
-		r.kept = map[K]sized[V]{}
-	}
-	if _, known := r.kept[key]; known {
-		return
-	}
-	r.kept[key] = sized[V]{value, bytes}
-	r.order = append(r.order, key)
-	r.bytes += bytes
-	for len(r.order) > recentKept || r.bytes > recentBytesKept {
-		r.bytes -= r.kept[r.order[0]].bytes
-		delete(r.kept, r.order[0])
-		r.order = r.order[1:]
-	}
-}
-
 // remembered is what was read and made last: much is started again and again, by a schedule, by a
 // person, by a call, and several hooks tell of one push.
 type remembered struct {
-	reads    recent[readKey, readValue]
-	inspects recent[domain.Digest, inspected]
-	plans    recent[domain.Digest, compiled]
+	reads    recall.Of[readKey, readValue]
+	inspects recall.Of[domain.Digest, inspected]
+	plans    recall.Of[domain.Digest, compiled]
 }
 
 type readKey struct {
@@ -98,7 +47,7 @@ func (m *remembered) read(
 	q scm.Query,
 ) (scm.Commit, []scm.File, error) {
 	key := readKey{repo, id}
-	if found, ok := m.reads.get(key); ok {
+	if found, ok := m.reads.Get(key); ok {
 		return found.commit, slices.Clone(found.files), nil
 	}
 	commit, files, err := source.Read(ctx, repo, id, q)
@@ -109,7 +58,7 @@ func (m *remembered) read(
 	for _, f := range files {
 		size += len(f.Bytes)
 	}
-	m.reads.put(key, readValue{commit, slices.Clone(files)}, size)
+	m.reads.Put(key, readValue{commit, slices.Clone(files)}, size)
 	return commit, files, nil
 }
 
@@ -119,10 +68,10 @@ func (m *remembered) read(
 func (m *remembered) inspect(file scm.File, lim workflow.Limits) inspected {
 	src := workflow.Source{Path: file.Path, Text: file.Bytes}
 	key := keyOf(src.Text, src.Path)
-	found, ok := m.inspects.get(key)
+	found, ok := m.inspects.Get(key)
 	if !ok {
 		found.triggers, found.diagnostics = workflow.Inspect(src, lim)
-		m.inspects.put(key, found, len(src.Text))
+		m.inspects.Put(key, found, len(src.Text))
 	}
 	found.file, found.diagnostics = file, slices.Clone(found.diagnostics)
 	return found
@@ -148,7 +97,7 @@ func (m *remembered) compile(
 		parts = append(parts, name, in.Dispatch[name])
 	}
 	key := keyOf(src.Text, parts...)
-	found, ok := m.plans.get(key)
+	found, ok := m.plans.Get(key)
 	if ok {
 		return &found, slices.Clone(found.diagnostics)
 	}
@@ -157,7 +106,7 @@ func (m *remembered) compile(
 		return nil, diagnostics
 	}
 	made := compiled{p, p.Encode(), run.SkeletonOf(p), diagnostics}
-	m.plans.put(key, made, 2*len(made.text))
+	m.plans.Put(key, made, 2*len(made.text))
 	return &made, slices.Clone(diagnostics)
 }
 
