@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -37,8 +38,9 @@ func removal(p *Pools, key, runner string) error {
 // that is what was asked for.
 func TestARepeatedRemovalOfARunnerGetsItsFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := engine.New(engine.Config{Store: memory.New(), Kinds: projection.Kinds(), Partitions: []domain.PartitionID{home},
-			Pools: []domain.PartitionID{poolID.Partition()}, Owner: "one", Fatal: func(err error) { t.Error(err) }})
+		e := engine.New(engine.Config{Store: memory.New(), Kinds: projection.Kinds(), Format: codec.Format,
+			Partitions: []domain.PartitionID{home},
+			Pools:      []domain.PartitionID{poolID.Partition()}, Owner: "one", Fatal: func(err error) { t.Error(err) }})
 		d := dispatch.New(dispatch.Config{Engine: e, Clock: engine.NewClock(), Partitions: 2,
 			Timing: dispatch.Timing{Poll: time.Minute, Lease: time.Minute, Abandon: time.Minute}})
 		e.Observe(d)

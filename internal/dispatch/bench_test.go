@@ -17,6 +17,7 @@ import (
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/credential"
@@ -129,8 +130,9 @@ func newHall(b *testing.B) *hall {
 	for _, k := range h.signer.PublicKeys() {
 		must(h.keys.Add(k.ID, k.Key))
 	}
-	h.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{benchHome},
-		Pools: []domain.PartitionID{benchPool.Partition()}, Clock: clock, Hold: time.Minute})
+	h.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Format: codec.Format,
+		Partitions: []domain.PartitionID{benchHome},
+		Pools:      []domain.PartitionID{benchPool.Partition()}, Clock: clock, Hold: time.Minute})
 	h.dispatch = dispatch.New(dispatch.Config{Engine: h.engine, Signer: h.signer, Logs: gateway, Clock: clock,
 		Log: slog.New(slog.DiscardHandler), Partitions: 2, Grace: 10 * time.Second,
 		Manifests: &order.Writer{Blobs: h.blobs, Contexts: &order.Frozen{Blobs: h.blobs}, Now: now,

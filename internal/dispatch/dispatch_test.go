@@ -13,6 +13,7 @@ import (
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	blobmemory "github.com/fairlead-ci/fairlead/internal/blob/memory"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -63,8 +64,9 @@ func newYard(t *testing.T, st *memory.Store, more ...func(*yard, Config)) *yard 
 		t.Fatal(err)
 	}
 	y.logs = gateway
-	y.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{home, away},
-		Pools: []domain.PartitionID{poolID.Partition()}, Clock: clock, Paranoid: true, Hold: 30 * time.Second})
+	y.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Format: codec.Format,
+		Partitions: []domain.PartitionID{home, away},
+		Pools:      []domain.PartitionID{poolID.Partition()}, Clock: clock, Paranoid: true, Hold: 30 * time.Second})
 	config := Config{Engine: y.engine, Manifests: plainManifests{}, Signer: noSigner{}, Keys: func() []Key { return nil },
 		TokenDigest: func(s string) (domain.Digest, bool) { return domain.DigestOf([]byte(s)), s != "" },
 		Logs:        gateway, Clock: clock, Log: slog.New(slog.DiscardHandler), Partitions: 3, Grace: 5 * time.Second,

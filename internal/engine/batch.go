@@ -270,7 +270,7 @@ func (o *owner) row(b *batch, key streamKey, at store.Position, now time.Time) (
 			err = fmt.Errorf("write %s at version %d: %v", key.id, s.version, r)
 		}
 	}()
-	data, err := s.kind.EncodeEvents(events)
+	data, err := s.kind.EncodeEvents(events, o.format)
 	if err != nil {
 		return store.Row{}, fmt.Errorf("encode events %s: %w", key.id, err)
 	}

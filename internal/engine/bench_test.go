@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -117,7 +118,8 @@ func benchRuns(b *testing.B, open func(*testing.B) (store.Store, string), partit
 	for i := range partitions {
 		names = append(names, domain.PartitionID(fmt.Sprint("main-", i)))
 	}
-	e := engine.New(engine.Config{Store: counted, Kinds: projection.Kinds(), Partitions: names, Owner: "bench",
+	e := engine.New(engine.Config{Store: counted, Kinds: projection.Kinds(), Format: codec.Format,
+		Partitions: names, Owner: "bench",
 		Fatal: func(err error) { b.Error(err) }})
 	e.Observe(events)
 	if err := e.Start(b.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/projection"
@@ -23,10 +24,10 @@ var budget = struct {
 }{
 	events:      6.5,    // that are committed
 	rows:        4.5,    // of the log
-	allocations: 680,    // in the engine and SQLite's driver
-	bytes:       62_000, // allocated
-	eventBytes:  2_200,  // of encoded events
-	stored:      3_500,  // in the database file, its schema included
+	allocations: 640,    // in the engine and SQLite's driver
+	bytes:       56_000, // allocated
+	eventBytes:  500,    // of encoded events
+	stored:      1_500,  // in the database file, its schema included
 }
 
 // sizing counts what is handed to the store.
@@ -61,8 +62,9 @@ func TestAJobStaysWithinItsBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	sized, events := &sizing{Store: st}, &eventCounter{}
-	e := engine.New(engine.Config{Store: sized, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{"main-0"},
-		Owner: "budget", Fatal: func(err error) { t.Error(err) }})
+	e := engine.New(engine.Config{Store: sized, Kinds: projection.Kinds(), Format: codec.Format,
+		Partitions: []domain.PartitionID{"main-0"},
+		Owner:      "budget", Fatal: func(err error) { t.Error(err) }})
 	e.Observe(events)
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)

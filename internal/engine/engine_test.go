@@ -93,7 +93,7 @@ func tallyKind() *Kind {
 			return nil
 		},
 		Live:         func(s *tally) bool { return !s.Done },
-		EncodeEvents: func(e []tallyEvent) ([]byte, error) { return json.Marshal(e) },
+		EncodeEvents: func(e []tallyEvent, _ uint32) ([]byte, error) { return json.Marshal(e) },
 		DecodeEvents: func(b []byte) (e []tallyEvent, err error) { return e, json.Unmarshal(b, &e) },
 		EncodeState:  func(s *tally) ([]byte, error) { return json.Marshal(s) },
 		DecodeState:  func(b []byte) (*tally, error) { s := &tally{}; return s, json.Unmarshal(b, s) },

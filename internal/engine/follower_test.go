@@ -64,7 +64,7 @@ func (p *pursuit) append(t *rapid.T) {
 			events = append(events, e)
 			p.events[id] = append(p.events[id], e)
 		}
-		data, err := p.kind.EncodeEvents(events)
+		data, err := p.kind.EncodeEvents(events, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ type Kind struct {
 	Check func(state any) error
 	Live  func(state any) bool // is there anything still to happen?
 
-	EncodeEvents func(events []any) ([]byte, error)
+	EncodeEvents func(events []any, format uint32) ([]byte, error)
 	DecodeEvents func(data []byte) ([]any, error)
 	EncodeState  func(state any) ([]byte, error)
 	DecodeState  func(data []byte) (any, error)
@@ -81,7 +81,7 @@ type Typed[S, C, E any] struct {
 	Early        func(s *S) bool // may be nil
 	Check        func(s *S) error
 	Live         func(s *S) bool
-	EncodeEvents func([]E) ([]byte, error)
+	EncodeEvents func(events []E, format uint32) ([]byte, error)
 	DecodeEvents func([]byte) ([]E, error)
 	EncodeState  func(*S) ([]byte, error)
 	DecodeState  func([]byte) (*S, error)
@@ -129,11 +129,13 @@ func (t Typed[S, C, E]) erase() *Kind {
 			events, reply, refusal, rejection := t.Decide(state.(*S), c, now)
 			return Decision{Events: widen(events), Reply: reply, Refusal: refusal}, rejection
 		},
-		Evolve:       func(state, event any) { t.Evolve(state.(*S), event.(E)) },
-		NextWake:     func(state any) (time.Time, bool) { return t.NextWake(state.(*S)) },
-		Check:        func(state any) error { return t.Check(state.(*S)) },
-		Live:         func(state any) bool { return t.Live(state.(*S)) },
-		EncodeEvents: func(events []any) ([]byte, error) { return t.EncodeEvents(narrow[E](events)) },
+		Evolve:   func(state, event any) { t.Evolve(state.(*S), event.(E)) },
+		NextWake: func(state any) (time.Time, bool) { return t.NextWake(state.(*S)) },
+		Check:    func(state any) error { return t.Check(state.(*S)) },
+		Live:     func(state any) bool { return t.Live(state.(*S)) },
+		EncodeEvents: func(events []any, format uint32) ([]byte, error) {
+			return t.EncodeEvents(narrow[E](events), format)
+		},
 		DecodeEvents: func(data []byte) ([]any, error) {
 			events, err := t.DecodeEvents(data)
 			return widen(events), err

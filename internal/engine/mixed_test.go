@@ -130,11 +130,11 @@ func TestAnUnreadableRowAilsOneStream(t *testing.T) {
 		defer s.close()
 		s.change = func(_ string, c *Config) {
 			encode := c.Kinds[0].EncodeEvents
-			c.Kinds[0].EncodeEvents = func(events []any) ([]byte, error) {
+			c.Kinds[0].EncodeEvents = func(events []any, format uint32) ([]byte, error) {
 				if events[0].(tallyEvent).N == 666 {
 					return []byte("not what it was"), nil
 				}
-				return encode(events)
+				return encode(events, format)
 			}
 		}
 		s.open("a")

@@ -17,6 +17,7 @@ import (
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/control"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
@@ -168,8 +169,9 @@ func (w *world) assemble(ctx context.Context, st store.Store, blobs blob.Store) 
 	if err != nil {
 		return nil, fmt.Errorf("open logs: %w", err)
 	}
-	s.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{home},
-		Pools: []domain.PartitionID{poolID.Partition()}, Owner: "one", Clock: clock, Log: log, Paranoid: true,
+	s.engine = engine.New(engine.Config{Store: st, Kinds: projection.Kinds(), Format: codec.Format,
+		Partitions: []domain.PartitionID{home},
+		Pools:      []domain.PartitionID{poolID.Partition()}, Owner: "one", Clock: clock, Log: log, Paranoid: true,
 		Hold: abandonFor, Fatal: func(err error) { w.fatal(s, err) }})
 	contexts := &order.Frozen{Blobs: objects}
 	triggers := trigger.New(trigger.Config{Engine: s.engine, Views: st, Blobs: objects,

@@ -38,7 +38,7 @@ func sumKind() *engine.Kind {
 		NextWake:     func(*sum) (time.Time, bool) { return time.Time{}, false },
 		Check:        func(*sum) error { return nil },
 		Live:         func(*sum) bool { return true },
-		EncodeEvents: func(e []oneAdded) ([]byte, error) { return json.Marshal(len(e)) },
+		EncodeEvents: func(e []oneAdded, _ uint32) ([]byte, error) { return json.Marshal(len(e)) },
 		DecodeEvents: func(b []byte) ([]oneAdded, error) {
 			var n int
 			err := json.Unmarshal(b, &n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	blobmemory "github.com/fairlead-ci/fairlead/internal/blob/memory"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -45,7 +46,7 @@ func newWorld(t testing.TB, reactor bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine = engine.New(engine.Config{Store: w.store, Kinds: projection.Kinds(), Owner: "test",
+	w.engine = engine.New(engine.Config{Store: w.store, Kinds: projection.Kinds(), Format: codec.Format, Owner: "test",
 		Partitions: []domain.PartitionID{"p1"}, Clock: engine.NewClock(), Paranoid: true})
 	w.Triggers = New(Config{Engine: w.engine, Views: w.store, Blobs: w.blobs, Source: w.mirrors,
 		NewID: func() [16]byte { return uuid.Must(uuid.NewV7()) }, Now: time.Now, ServerURL: "http://127.0.0.1:7000"})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -86,12 +87,14 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 		}, []Code{HeadMissing, ListRowOrphaned, KeyOrphaned}},
 		"a saved state of something else": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Put(w.T.Context(), store.TableCheckpoints, [][]any{append(key(w, 0), int64(2), int64(1), []byte(`{}`))})
+				row := append(key(w, 0), int64(2), int64(run.StateEncoding), []byte(`{}`))
+				return r.Put(w.T.Context(), store.TableCheckpoints, [][]any{row})
 			})
 		}, []Code{CheckpointWrong}},
 		"a saved state of no version": {func(w *world) {
 			w.change(func(r store.Rewriter) error {
-				return r.Put(w.T.Context(), store.TableCheckpoints, [][]any{append(key(w, 0), int64(999), int64(1), []byte(`{}`))})
+				row := append(key(w, 0), int64(999), int64(run.StateEncoding), []byte(`{}`))
+				return r.Put(w.T.Context(), store.TableCheckpoints, [][]any{row})
 			})
 		}, []Code{CheckpointWrong}},
 		"a list row that lies": {func(w *world) {

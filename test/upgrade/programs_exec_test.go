@@ -22,11 +22,15 @@ var flagLong = flag.Bool("long", false, "also the scripts that take minutes: bac
 // edit changes one place of the product for one build. It must fit exactly once.
 type edit struct{ file, from, to string }
 
-// previous makes the program as it was before format 2: no event and no command has the
-// runner's version, and the runner says neither its processor nor the names of steps. Nor have
+// previous makes the program as it was before format 2: it reads nothing packed, no event and no
+// command has the runner's version, and the runner says neither its processor nor the names of steps. Nor have
 // acknowledgement tokens a proof: no server makes one, and nobody brings one.
 var previous = []edit{
-	{"internal/core/codec/codec.go", "const Format uint32 = 2\n", "const Format uint32 = 1\n"},
+	{"internal/core/codec/codec.go", "const Format uint32 = 3\n", "const Format uint32 = 1\n"},
+	{"internal/core/codec/codec.go", "if len(data) == 0 || data[0] != packed {\n		return f.", "if true {\n		return f."},
+	{"internal/core/run/codec.go", "const StateEncoding uint32 = 2\n", "const StateEncoding uint32 = 1\n"},
+	{"internal/core/pool/event.go", "const StateEncoding uint32 = 2\n", "const StateEncoding uint32 = 1\n"},
+	{"internal/core/repository/command.go", "const StateEncoding uint32 = 2\n", "const StateEncoding uint32 = 1\n"},
 	{"internal/core/run/event.go", "	RunnerVersion string           `json:\"runner_version,omitempty\"`\n", ""},
 	{"internal/core/run/command.go", "	RunnerVersion string `json:\",omitempty\"`\n", ""},
 	{"internal/core/run/decide_lease.go", "		RunnerVersion: clip(c.RunnerVersion, nameBytesMax),\n", ""},
@@ -46,7 +50,7 @@ var previous = []edit{
 
 // next makes a program that has given up format 1.
 var next = []edit{
-	{"internal/core/codec/codec.go", "const Format uint32 = 2\n", "const Format uint32 = 3\n"},
+	{"internal/core/codec/codec.go", "const Format uint32 = 3\n", "const Format uint32 = 4\n"},
 	{"internal/core/codec/codec.go", "const Oldest uint32 = 1\n", "const Oldest uint32 = 2\n"},
 }
 

@@ -1,14 +1,15 @@
-// Package codec is the stored form of events and checkpoints that all stream kinds share:
-// a JSON list of type and body.
+// Package codec is the stored form of events and checkpoints that all stream kinds share: a
+// list of type and body, packed, or as JSON until format 2; and the JSON form in which
+// servers pass commands on.
 //
 // It deliberately knows no event: each stream kind says which types it has, and lifts old
 // versions of them itself.
 //
 // Invariants: the same values give the same bytes; what can't be understood completely (an
 // unknown type or field) is an error, because history of a newer release must not be half
-// read.
+// read; both forms of an event say the same; a word keeps its place for ever.
 //
-// Read next: internal/core/run/codec.go
+// Read next: packed.go, internal/core/run/codec.go
 package codec
 
 import (
@@ -16,6 +17,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 )
 
 // Named is an event that knows its stored name.
@@ -30,7 +34,7 @@ type envelope struct {
 // store reads it, and the highest that it reads. It grows by one with every event type or
 // field that an older program would refuse; the stream kind's Lower says what is written
 // for those until then.
-const Format uint32 = 2
+const Format uint32 = 3
 
 // Oldest is the lowest format that this program can still write: a server that reads less
 // is no neighbour, and nobody may join a fleet that has one. It grows when a Lower gives up
@@ -74,8 +78,61 @@ func As[T, V any](body []byte, widen func(T) V) (V, bool, error) {
 	return widen(v), true, err
 }
 
-// Encode writes events as [{"t":"Name","d":{…}}, …].
-func Encode[E Named](events []E) ([]byte, error) {
+// Form is the stored form of a closed set of events.
+type Form[E Named] struct {
+	byName map[string]*member
+}
+
+type member struct {
+	name  string
+	word  int
+	shape *shape
+}
+
+// FormOf makes the form of the set of which it gets one value each: pointers to structs. It
+// panics for a type that has none.
+func FormOf[E Named](set ...E) Form[E] {
+	f, all := Form[E]{byName: make(map[string]*member, len(set))}, shapes{}
+	for _, e := range set {
+		f.byName[e.Name()] = &member{e.Name(), wordOf(e.Name()), all.shapeOf(reflect.TypeOf(e).Elem())}
+	}
+	return f
+}
+
+// Names lists the names of the set, sorted.
+func (f Form[E]) Names() []string { return slices.Sorted(maps.Keys(f.byName)) }
+
+// New makes an empty event of the named type; ok is false for a name that the set lacks.
+func (f Form[E]) New(name string) (e E, ok bool) {
+	m := f.byName[name]
+	if m == nil {
+		return e, false
+	}
+	return reflect.New(m.shape.of).Interface().(E), true
+}
+
+// Encode writes events for readers of a format: packed, or before that as
+// [{"t":"Name","d":{…}}, …].
+func (f Form[E]) Encode(events []E, format uint32) ([]byte, error) {
+	if format < FormatPacked {
+		return f.encodeText(events)
+	}
+	p := packer{out: make([]byte, 1, 1+128*len(events)), words: wordsOf(format), base: epoch}
+	p.out[0] = packed
+	for _, e := range events {
+		m := f.byName[e.Name()]
+		if m == nil {
+			return nil, fmt.Errorf("encode event %s: unknown type", e.Name())
+		}
+		p.name(m.word, m.name)
+		if err := p.fields(m.shape, reflect.ValueOf(e).Elem()); err != nil {
+			return nil, fmt.Errorf("encode event %s: %w", e.Name(), err)
+		}
+	}
+	return p.out, nil
+}
+
+func (f Form[E]) encodeText(events []E) ([]byte, error) {
 	out := make([]envelope, 0, len(events))
 	for _, e := range events {
 		body, err := Marshal(e)
@@ -91,16 +148,42 @@ func Encode[E Named](events []E) ([]byte, error) {
 	return data, nil
 }
 
-// Decode reads what Encode wrote. empty makes an event of the named type to decode into;
-// ok is false for a name that it does not know.
-func Decode[E Named](data []byte, empty func(name string) (e E, ok bool)) ([]E, error) {
+// Decode reads what Encode wrote in any format.
+func (f Form[E]) Decode(data []byte) ([]E, error) {
+	if len(data) == 0 || data[0] != packed {
+		return f.decodeText(data)
+	}
+	u, events := unpacker{in: data, at: 1, base: epoch}, make([]E, 0, 4)
+	for u.at < len(u.in) {
+		tag, err := u.tag()
+		if err != nil {
+			return nil, fmt.Errorf("decode events: %w", err)
+		}
+		name, err := u.text(tag, false)
+		if err != nil {
+			return nil, fmt.Errorf("decode events: %w", err)
+		}
+		m := f.byName[name]
+		if m == nil {
+			return nil, fmt.Errorf("decode event %q: unknown type", name)
+		}
+		e := reflect.New(m.shape.of)
+		if err := u.fields(m.shape, e.Elem()); err != nil {
+			return nil, fmt.Errorf("decode event %s: %w", name, err)
+		}
+		events = append(events, e.Interface().(E))
+	}
+	return events, nil
+}
+
+func (f Form[E]) decodeText(data []byte) ([]E, error) {
 	var list []envelope
 	if err := Unmarshal(data, &list); err != nil {
 		return nil, fmt.Errorf("decode events: %w", err)
 	}
 	events := make([]E, 0, len(list))
 	for _, item := range list {
-		e, ok := empty(item.Type)
+		e, ok := f.New(item.Type)
 		if !ok {
 			return nil, fmt.Errorf("decode event %q: unknown type", item.Type)
 		}
@@ -110,6 +193,35 @@ func Decode[E Named](data []byte, empty func(name string) (e E, ok bool)) ([]E, 
 		events = append(events, e)
 	}
 	return events, nil
+}
+
+// Record is the packed form of one type, such as the state that a checkpoint keeps.
+type Record[S any] struct{ shape *shape }
+
+// RecordOf makes the form of S, a struct. It panics if S has none.
+func RecordOf[S any]() Record[S] { return Record[S]{shapes{}.shapeOf(reflect.TypeFor[S]())} }
+
+// Encode writes s. It fails for a time outside the years 0 to 9999 only.
+func (r Record[S]) Encode(s *S) ([]byte, error) {
+	p := packer{out: make([]byte, 1, 1024), words: wordsOf(Format), base: epoch}
+	p.out[0] = packed
+	err := p.fields(r.shape, reflect.ValueOf(s).Elem())
+	return p.out, err
+}
+
+// Decode reads what Encode wrote into s, which is zero.
+func (r Record[S]) Decode(data []byte, s *S) error {
+	if len(data) == 0 || data[0] != packed {
+		return errors.New("it is not packed")
+	}
+	u := unpacker{in: data, at: 1, base: epoch}
+	if err := u.fields(r.shape, reflect.ValueOf(s).Elem()); err != nil {
+		return err
+	}
+	if u.at < len(data) {
+		return fmt.Errorf("more after the value at byte %d", u.at)
+	}
+	return nil
 }
 
 // Marshal writes one value. Text stays readable: nothing is escaped for HTML.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
+	"github.com/fairlead-ci/fairlead/internal/core/codec/codectest"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -40,7 +42,7 @@ func (w *world) do(c Command) (string, Decision) {
 	if rejection != nil {
 		return string(rejection.Code), d
 	}
-	data, err := EncodeEvents(d.Events)
+	data, err := EncodeEvents(d.Events, codec.Format)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func (w *world) do(c Command) (string, Decision) {
 		w.t.Fatalf("%s: a checkpoint comes back as another state: %v", c.Name(), err)
 	}
 	if !bytes.Equal(state, EncodeState(w.replay)) {
-		w.t.Fatalf("%s: replay differs\n%s\n%s", c.Name(), state, EncodeState(w.replay))
+		w.t.Fatalf("%s: replay differs\n%+v\n%+v", c.Name(), w.live, w.replay)
 	}
 	if len(names) == 0 {
 		return "nothing new", d
@@ -262,13 +264,20 @@ func TestStoredEvents(t *testing.T) {
 		&SessionRotated{base, "rnr_1", "ses_2", digest("r2")},
 	}
 	for _, e := range events {
-		data, err := EncodeEvents([]Event{e})
+		text, err := EncodeEvents([]Event{e}, codec.FormatPacked-1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("testdata/event/%s.1.json", e.Name()), data)
-		if again, err := DecodeEvents(data); err != nil || !reflect.DeepEqual(again, []Event{e}) {
-			t.Errorf("%s comes back as another event: %v", e.Name(), err)
+		golden(t, fmt.Sprintf("testdata/event/%s.1.json", e.Name()), text)
+		data, err := EncodeEvents([]Event{e}, codec.Format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codectest.Packed(t, fmt.Sprintf("testdata/event/%s.3.hex", e.Name()), data, *rewrite)
+		for _, data := range [][]byte{text, data} {
+			if again, err := DecodeEvents(data); err != nil || !reflect.DeepEqual(again, []Event{e}) {
+				t.Errorf("%s comes back as another event: %v", e.Name(), err)
+			}
 		}
 	}
 	if _, err := DecodeEvents([]byte(`[{"t":"RunnerTeleported","d":{}}]`)); err == nil {

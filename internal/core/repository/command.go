@@ -164,35 +164,29 @@ func (*PollingSet) Name() string { return "PollingSet" }
 func (*RepositoryForgotten) Name() string { return "RepositoryForgotten" }
 
 // StateEncoding is the version of EncodeState's form.
-const StateEncoding uint32 = 1
+const StateEncoding uint32 = 2
 
-// EncodeEvents writes events in their stored form.
-func EncodeEvents(events []Event) ([]byte, error) { return codec.Encode(events) }
+// form has every event type that ever was.
+var form = codec.FormOf[Event](
+	new(RepositoryRegistered),
+	new(RefsRecorded),
+	new(RefMoved),
+	new(RefRemoved),
+	new(PollingSet),
+	new(RepositoryForgotten),
+)
 
-// DecodeEvents reads the stored form; an unknown type or field is an error.
-func DecodeEvents(data []byte) ([]Event, error) { return codec.Decode(data, newEvent) }
+var stateForm = codec.RecordOf[State]()
 
-func newEvent(name string) (Event, bool) {
-	switch name {
-	case "RepositoryRegistered":
-		return new(RepositoryRegistered), true
-	case "RefsRecorded":
-		return new(RefsRecorded), true
-	case "RefMoved":
-		return new(RefMoved), true
-	case "RefRemoved":
-		return new(RefRemoved), true
-	case "PollingSet":
-		return new(PollingSet), true
-	case "RepositoryForgotten":
-		return new(RepositoryForgotten), true
-	}
-	return nil, false
-}
+// EncodeEvents writes events in their stored form, for readers of an event format.
+func EncodeEvents(events []Event, format uint32) ([]byte, error) { return form.Encode(events, format) }
+
+// DecodeEvents reads the stored form of any format; an unknown type or field is an error.
+func DecodeEvents(data []byte) ([]Event, error) { return form.Decode(data) }
 
 // EncodeState writes a checkpoint. Equal states give equal bytes.
 func EncodeState(s *State) []byte {
-	data, err := codec.Marshal(s)
+	data, err := stateForm.Encode(s)
 	if err != nil {
 		panic("encode state of repository " + string(s.Repository) + ": " + err.Error()) // times are bounded by Decide
 	}
@@ -202,5 +196,5 @@ func EncodeState(s *State) []byte {
 // DecodeState reads a checkpoint of the current StateEncoding.
 func DecodeState(data []byte) (*State, error) {
 	s := New()
-	return s, codec.Unmarshal(data, s)
+	return s, stateForm.Decode(data, s)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -15,7 +16,7 @@ func live(b *testing.B, s *State, c Command, now time.Time) int {
 	if r != nil {
 		b.Fatalf("%s: %v", c.Name(), r)
 	}
-	if _, err := EncodeEvents(d.Events); err != nil {
+	if _, err := EncodeEvents(d.Events, codec.Format); err != nil {
 		b.Fatal(err)
 	}
 	for _, e := range d.Events {

@@ -8,75 +8,29 @@ import (
 
 // StateEncoding is the version of EncodeState's form. A checkpoint of another version is
 // dropped and the state rebuilt from events. It grows with every change of State.
-const StateEncoding uint32 = 1
+const StateEncoding uint32 = 2
 
-// EncodeEvents writes events in their stored form: a JSON list of type and body.
-func EncodeEvents(events []Event) ([]byte, error) { return codec.Encode(events) }
+// form has every event type that ever was: old ones stay here for ever.
+var form = codec.FormOf[Event](
+	new(RunRequested), new(EvaluationAsked), new(EvaluationRecorded), new(JobHeld), new(JobReady),
+	new(LeaseGranted), new(LeaseDeclined), new(ProgressReported), new(LeaseLapsed), new(LeaseRegained),
+	new(AttemptHeld), new(AttemptStopRequested), new(AttemptConcluded), new(JobConcluded), new(CancelRequested),
+	new(RunConcluded), new(RoundOpened), new(ReconciliationRecorded), new(ReportRefused), new(RefusalsCounted),
+	new(ReportConflicted), new(LogSealed),
+)
 
-// DecodeEvents reads the stored form. An unknown type or field is an error: history from a
-// newer release must not be half understood.
-func DecodeEvents(data []byte) ([]Event, error) {
-	return codec.Decode(data, func(name string) (Event, bool) {
-		e := newEvent(name)
-		return e, e != nil
-	})
-}
+var stateForm = codec.RecordOf[State]()
 
-// newEvent makes an empty event of the named type, nil for an unknown name. Old names stay
-// here for ever.
-func newEvent(name string) Event {
-	switch name {
-	case "RunRequested":
-		return new(RunRequested)
-	case "EvaluationAsked":
-		return new(EvaluationAsked)
-	case "EvaluationRecorded":
-		return new(EvaluationRecorded)
-	case "JobHeld":
-		return new(JobHeld)
-	case "JobReady":
-		return new(JobReady)
-	case "LeaseGranted":
-		return new(LeaseGranted)
-	case "LeaseDeclined":
-		return new(LeaseDeclined)
-	case "ProgressReported":
-		return new(ProgressReported)
-	case "LeaseLapsed":
-		return new(LeaseLapsed)
-	case "LeaseRegained":
-		return new(LeaseRegained)
-	case "AttemptHeld":
-		return new(AttemptHeld)
-	case "AttemptStopRequested":
-		return new(AttemptStopRequested)
-	case "AttemptConcluded":
-		return new(AttemptConcluded)
-	case "JobConcluded":
-		return new(JobConcluded)
-	case "CancelRequested":
-		return new(CancelRequested)
-	case "RunConcluded":
-		return new(RunConcluded)
-	case "RoundOpened":
-		return new(RoundOpened)
-	case "ReconciliationRecorded":
-		return new(ReconciliationRecorded)
-	case "ReportRefused":
-		return new(ReportRefused)
-	case "RefusalsCounted":
-		return new(RefusalsCounted)
-	case "ReportConflicted":
-		return new(ReportConflicted)
-	case "LogSealed":
-		return new(LogSealed)
-	}
-	return nil
-}
+// EncodeEvents writes events in their stored form, for readers of an event format.
+func EncodeEvents(events []Event, format uint32) ([]byte, error) { return form.Encode(events, format) }
+
+// DecodeEvents reads the stored form of any format. An unknown type or field is an error:
+// history from a newer release must not be half understood.
+func DecodeEvents(data []byte) ([]Event, error) { return form.Decode(data) }
 
 // EncodeState writes a checkpoint. Equal states give equal bytes.
 func EncodeState(s *State) []byte {
-	data, err := codec.Marshal(s)
+	data, err := stateForm.Encode(s)
 	if err != nil {
 		panic(fmt.Sprintf("encode state of run %s: %v", s.Request.Run, err)) // times are bounded by Decide
 	}
@@ -86,7 +40,7 @@ func EncodeState(s *State) []byte {
 // DecodeState reads a checkpoint of the current StateEncoding.
 func DecodeState(data []byte) (*State, error) {
 	s := New()
-	if err := codec.Unmarshal(data, s); err != nil {
+	if err := stateForm.Decode(data, s); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
 	if len(s.Jobs) != len(s.Request.Skeleton) {

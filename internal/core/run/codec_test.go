@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
+	"github.com/fairlead-ci/fairlead/internal/core/codec/codectest"
 )
 
 // fill puts a recognisable value into every field, so that a golden file shows them all.
@@ -81,34 +84,60 @@ var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion}
 
 // Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {
-	files, err := filepath.Glob("testdata/event/*.json")
+	files, err := filepath.Glob("testdata/event/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range eventNames() {
-		sample := newEvent(name)
-		fill(reflect.ValueOf(sample).Elem(), name)
-		data, err := EncodeEvents([]Event{sample})
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := fmt.Sprintf("testdata/event/%s.%d.json", name, max(1, formsOfEvents[name]))
-		golden(t, file, data)
-		files = slices.DeleteFunc(files, func(f string) bool { return f == file })
-		again, err := DecodeEvents(data)
-		if err != nil || !reflect.DeepEqual(again, []Event{sample}) {
-			t.Errorf("%s comes back as another event: %v", name, err)
+		sample := sampleOf(t, name)
+		for _, format := range []uint32{codec.FormatPacked - 1, codec.Format} {
+			data, err := EncodeEvents([]Event{sample}, format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := fmt.Sprintf("testdata/event/%s.%d.json", name, max(1, formsOfEvents[name]))
+			if format < codec.FormatPacked {
+				golden(t, file, data)
+			} else {
+				file = fmt.Sprintf("testdata/event/%s.%d.hex", name, max(codec.FormatPacked, uint32(formsOfEvents[name])))
+				codectest.Packed(t, file, data, *rewrite)
+			}
+			files = slices.DeleteFunc(files, func(f string) bool { return f == file })
+			again, err := DecodeEvents(data)
+			if err != nil || !reflect.DeepEqual(again, []Event{sample}) {
+				t.Errorf("%s comes back as another event from format %d: %v", name, format, err)
+			}
 		}
 	}
 	for _, file := range files { // of versions that are not written any more
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := DecodeEvents(data); err != nil {
+		if _, err := DecodeEvents(stored(t, file)); err != nil {
 			t.Errorf("%s can't be read any more: %v", file, err)
 		}
 	}
+}
+
+// sampleOf is an event with a value in every field.
+func sampleOf(t *testing.T, name string) Event {
+	t.Helper()
+	sample, ok := form.New(name)
+	if !ok {
+		t.Fatalf("%s has no stored form", name)
+	}
+	fill(reflect.ValueOf(sample).Elem(), name)
+	return sample
+}
+
+// stored gives the bytes of a golden file of either form.
+func stored(t testing.TB, file string) []byte {
+	t.Helper()
+	if strings.HasSuffix(file, ".hex") {
+		return codectest.ReadPacked(t, file)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // eventNames finds the types in the source, so that a new one can't be forgotten here.
@@ -134,7 +163,7 @@ func TestStoredState(t *testing.T) {
 	s := New()
 	fill(reflect.ValueOf(s).Elem(), "state")
 	data := EncodeState(s)
-	golden(t, fmt.Sprintf("testdata/state/%d.json", StateEncoding), data)
+	codectest.Packed(t, fmt.Sprintf("testdata/state/%d.hex", StateEncoding), data, *rewrite)
 	again, err := DecodeState(data)
 	if err != nil || !bytes.Equal(EncodeState(again), data) {
 		t.Errorf("a state comes back as another one: %v", err)
@@ -151,34 +180,36 @@ func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
 			t.Errorf("decoded %s", text)
 		}
 	}
-	if _, err := DecodeState([]byte(`{"version":1,"jobs":[{}]}`)); err == nil {
-		t.Error("decoded a state with a job that the skeleton does not have")
+	for _, s := range []*State{{Version: 1, Jobs: []*Job{{}}}, {Version: 1, Jobs: []*Job{nil}}} {
+		if _, err := DecodeState(EncodeState(s)); err == nil {
+			t.Error("decoded a state with a job that the skeleton does not have")
+		}
 	}
 }
 
 func FuzzDecodeEvents(f *testing.F) {
-	files, _ := filepath.Glob("testdata/event/*.json")
+	files, _ := filepath.Glob("testdata/event/*")
 	for _, file := range files {
-		if data, err := os.ReadFile(file); err == nil {
-			f.Add(data)
-		}
+		f.Add(stored(f, file))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		events, err := DecodeEvents(data)
 		if err != nil {
 			return
 		}
-		once, err := EncodeEvents(events)
-		if err != nil {
-			t.Fatalf("decoded but can't be encoded: %v", err)
-		}
-		again, err := DecodeEvents(once)
-		if err != nil {
-			t.Fatalf("encoded but can't be decoded: %v", err)
-		}
-		twice, err := EncodeEvents(again)
-		if err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("the stored form is not stable: %s / %s", once, twice)
+		for _, format := range []uint32{codec.FormatPacked - 1, codec.Format} {
+			once, err := EncodeEvents(events, format)
+			if err != nil {
+				t.Fatalf("decoded but can't be encoded: %v", err)
+			}
+			again, err := DecodeEvents(once)
+			if err != nil {
+				t.Fatalf("encoded but can't be decoded: %v", err)
+			}
+			twice, err := EncodeEvents(again, format)
+			if err != nil || !bytes.Equal(once, twice) {
+				t.Fatalf("the stored form is not stable: %s / %s", once, twice)
+			}
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strconv"
 	"testing"
@@ -21,18 +20,21 @@ import (
 func TestLoweredIsWhatTheLowerFormatKnows(t *testing.T) {
 	for format := codec.Oldest; format <= codec.Format; format++ {
 		for _, name := range eventNames() {
-			sample := newEvent(name)
-			fill(reflect.ValueOf(sample).Elem(), name)
+			sample := sampleOf(t, name)
 			before := *asJSON(t, sample)
 			lowered, err := Lower(sample, format)
 			if err != nil {
 				continue // no form in that format: nothing is written
 			}
-			data, err := EncodeEvents([]Event{lowered})
+			data, err := EncodeEvents([]Event{lowered}, format)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameAsGolden(t, "testdata/event/"+name, format, data)
+			if format < codec.FormatPacked {
+				sameAsGolden(t, "testdata/event/"+name, format, data)
+			} else {
+				sameAsPacked(t, "testdata/event/"+name, format, data)
+			}
 			if after := *asJSON(t, sample); before != after {
 				t.Errorf("lowering changed the event itself: %s became %s", before, after)
 			}
@@ -86,14 +88,31 @@ func sameAsGolden(t *testing.T, stem string, format uint32, got []byte) {
 	}
 }
 
+// sameAsPacked is sameAsGolden for the packed form.
+func sameAsPacked(t *testing.T, stem string, format uint32, got []byte) {
+	t.Helper()
+	for f := format; f >= codec.FormatPacked; f-- {
+		if file := fmt.Sprintf("%s.%d.hex", stem, f); exists(file) {
+			codectest.Packed(t, file, got, false)
+			return
+		}
+	}
+	t.Errorf("%s has no golden file for format %d: it must have no form there either", stem, format)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
 // A golden file of a format that the program does not know, or a format that brought
 // nothing, would be a lie about what servers read.
 func TestEveryFormatBroughtSomething(t *testing.T) {
-	files, err := filepath.Glob("testdata/*/*.json")
+	files, err := filepath.Glob("testdata/*/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	number := regexp.MustCompile(`[A-Za-z]\.([0-9]+)\.json$`)
+	number := regexp.MustCompile(`[A-Za-z]\.([0-9]+)\.(?:json|hex)$`)
 	brought := map[int]bool{}
 	for _, file := range files {
 		if m := number.FindStringSubmatch(file); m != nil {
@@ -106,7 +125,9 @@ func TestEveryFormatBroughtSomething(t *testing.T) {
 			t.Errorf("there are golden files of format %d, and the program has %d", n, codec.Format)
 		}
 	}
-	if !brought[formatRunnerVersion] {
-		t.Errorf("no golden file shows what format %d brought", formatRunnerVersion)
+	for _, n := range []int{formatRunnerVersion, int(codec.FormatPacked)} {
+		if !brought[n] {
+			t.Errorf("no golden file shows what format %d brought", n)
+		}
 	}
 }

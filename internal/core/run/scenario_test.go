@@ -98,7 +98,7 @@ func playScenario(t *testing.T, text string) string {
 	}
 	if !bytes.Equal(EncodeState(again), EncodeState(teller.live)) {
 		t.Fatalf("the state rebuilt from the stored events is another one\nlive   %s\nreplay %s",
-			EncodeState(teller.live), EncodeState(again))
+			stateText(teller.live), stateText(again))
 	}
 	return strings.Join(out, "\n") + "\n"
 }

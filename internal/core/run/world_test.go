@@ -2,11 +2,14 @@ package run
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -43,8 +46,11 @@ func (w *world) do(c Command) (Decision, *domain.Rejection, error) {
 	if len(d.Events) == 0 {
 		return d, rejection, nil
 	}
-	data, err := EncodeEvents(d.Events)
+	data, err := EncodeEvents(d.Events, codec.Format)
 	if err != nil {
+		return d, rejection, err
+	}
+	if err := sameAsText(d.Events, data); err != nil {
 		return d, rejection, err
 	}
 	again, err := DecodeEvents(data)
@@ -67,13 +73,39 @@ func (w *world) do(c Command) (Decision, *domain.Rejection, error) {
 	return d, rejection, w.check(c, frozen)
 }
 
+// sameAsText says that the forms of both kinds of reader mean the same.
+func sameAsText(events []Event, data []byte) error {
+	text, err := EncodeEvents(events, codec.FormatPacked-1)
+	if err != nil {
+		return err
+	}
+	fromText, err1 := DecodeEvents(text)
+	fromPacked, err2 := DecodeEvents(data)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(fromText, fromPacked) {
+		return fmt.Errorf("packed and as text they are not the same: %s", text)
+	}
+	return nil
+}
+
+// stateText is a state for people.
+func stateText(s *State) string {
+	data, err := codec.Marshal(s)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
 func (w *world) check(c Command, before map[string]string) error {
 	if err := Check(w.live); err != nil {
 		return fmt.Errorf("after %s: %w", c.Name(), err)
 	}
 	state := EncodeState(w.live)
 	if !bytes.Equal(state, EncodeState(w.replay)) {
-		return fmt.Errorf("after %s: replay differs\nlive   %s\nreplay %s", c.Name(), state, EncodeState(w.replay))
+		return fmt.Errorf("after %s: replay differs\nlive   %s\nreplay %s", c.Name(), stateText(w.live), stateText(w.replay))
 	}
 	restored, err := DecodeState(state)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -113,8 +114,9 @@ func New(t *testing.T, s Database) *World {
 // Begin starts what a server starts.
 func (w *World) Begin() {
 	w.T.Helper()
-	w.Engine = engine.New(engine.Config{Store: w.Store, Kinds: projection.Kinds(), Partitions: []domain.PartitionID{Home},
-		Pools: []domain.PartitionID{Pools}, Owner: "test", Paranoid: true, Fatal: func(err error) { w.T.Error(err) }})
+	w.Engine = engine.New(engine.Config{Store: w.Store, Kinds: projection.Kinds(), Format: codec.Format,
+		Partitions: []domain.PartitionID{Home},
+		Pools:      []domain.PartitionID{Pools}, Owner: "test", Paranoid: true, Fatal: func(err error) { w.T.Error(err) }})
 	if err := w.Engine.Start(context.WithoutCancel(w.T.Context())); err != nil {
 		w.T.Fatal(err)
 	}
