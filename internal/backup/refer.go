@@ -235,7 +235,7 @@ func (m *making) referBelow(
 		m.damaged(place)
 		return nil
 	}
-	for _, below := range []domain.Digest{s.Workflow.Digest, s.Github} {
+	for _, below := range s.Objects() {
 		if below.Valid() {
 			place.Object = blob.ObjectKey(place.Tenant, below)
 			m.expect(place, "file that a snapshot names", below, index)

@@ -212,7 +212,7 @@ func (h *hall) store() {
 					{Index: 1, ID: "__1", Name: "Test", Uses: plan.UsesRun, Script: "make test", Line: 10}}},
 		)
 	}
-	github := put([]byte(`{"event_name":"push","ref":"refs/heads/main","sha":"` + strings.Repeat("a", 40) + `"}`))
+	github := []byte(`{"event_name":"push","ref":"refs/heads/main","sha":"` + strings.Repeat("a", 40) + `"}`)
 	frozen := snapshot.Snapshot{Version: snapshot.Version, Evaluator: plan.Evaluator, Tenant: benchTenant,
 		Repository: "rep_bench", RepositoryName: "bench", Tier: domain.TierTrusted, Class: domain.ClassInteractive,
 		Github: github}

@@ -238,6 +238,9 @@ func (e *Engine) fenced(d *driver) {
 // out by its own clock does not know whether it still owns anything.
 func (e *Engine) Yield(on bool) { e.yielded.Store(on) }
 
+// Format is the event format that may be written now: all servers read it.
+func (e *Engine) Format() uint32 { return e.format.Load() }
+
 // See takes a picture of the fleet: who owns what, how far logs have come, which event
 // format may be written, and what time it is. Pictures come in the order in which the store
 // made them.

@@ -334,7 +334,7 @@ func (a *audit) objects(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("snapshot of %s: %w", id, err)
 		}
-		for _, digest := range []domain.Digest{q.Plan, q.Inputs, snap.Github, snap.Workflow.Digest} {
+		for _, digest := range append(snap.Objects(), q.Plan, q.Inputs) {
 			if _, err := a.object(ctx, digest); err != nil {
 				return fmt.Errorf("what %s rests on: %w", id, err)
 			}

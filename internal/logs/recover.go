@@ -1,9 +1,11 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,10 +133,9 @@ func (g *Gateway) takeSegment(ctx context.Context, key string, c *contents) (rep
 // findEarlier finds the logs that an earlier release sealed, and of which there are segments all
 // the same: it removed only those that no other log needed. Their objects have everything.
 func (g *Gateway) findEarlier(ctx context.Context) error {
-	ids := make([]logID, 0, len(g.lives))
-	for id := range g.lives {
-		ids = append(ids, id)
-	}
+	ids := slices.SortedFunc(maps.Keys(g.lives), func(a, b logID) int {
+		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.attempt, b.attempt))
+	})
 	return host.Each(ctx, g.config.Host, len(ids), openReads, func(ctx context.Context, i int) error {
 		ref, err := g.sealedEarlier(ctx, ids[i])
 		g.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 // Bounds of stored inputs.
 const (
-	snapshotBytesMax = 16 << 20
+	snapshotBytesMax = 48 << 20
 	contextBytesMax  = 32 << 20
 )
 
@@ -66,9 +66,12 @@ func (f *Frozen) github(ctx context.Context, tenant domain.TenantID, q *run.Requ
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot of %s: %w", q.Run, err)
 	}
-	github, err := ReadObject(ctx, f.Blobs, tenant, frozen.Github, contextBytesMax)
-	if err == nil {
-		f.githubs.Put(id, github, len(github))
+	github := frozen.Github
+	if frozen.Version == snapshot.VersionOne {
+		if github, err = ReadObject(ctx, f.Blobs, tenant, frozen.GithubObject, contextBytesMax); err != nil {
+			return nil, err
+		}
 	}
-	return github, err
+	f.githubs.Put(id, github, len(github))
+	return github, nil
 }

@@ -221,6 +221,9 @@ func (c *cause) compile(file scm.File) (*compiled, []workflow.Diagnostic) {
 	}, c.triggers.cfg.Limits)
 }
 
+// formatOneObject is the format from which on all servers read a snapshot of version 2.
+const formatOneObject = 3
+
 // submit stores what the run rests on and asks for it. invalid, when it is not empty,
 // says why there is no plan.
 func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid []string) (Accepted, error) {
@@ -249,9 +252,13 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	}
 	request.WorkflowPath, request.WorkflowName = file.Path, name
 	request.Inputs = objects.add(inputsJSON(inputs))
-	frozen := c.freeze(file, name, key, inputs)
+	frozen := c.freeze(file, name, inputs)
 	frozen.Workflow.Digest = objects.add(file.Bytes)
-	frozen.Github = objects.add(c.githubJSON(file, name, inputs))
+	frozen.Github = c.githubJSON(file, name, inputs)
+	if t.cfg.Engine.Format() < formatOneObject {
+		frozen.Version, frozen.Trigger.Key = snapshot.VersionOne, key
+		frozen.Github, frozen.GithubObject = nil, objects.add(frozen.Github)
+	}
 	request.Snapshot = objects.add(frozen.Encode())
 	if err := objects.store(ctx); err != nil {
 		return Accepted{}, fmt.Errorf("store inputs of %s: %w", id, err)
@@ -269,7 +276,7 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 }
 
 // freeze writes down what the plan was made from.
-func (c *cause) freeze(file scm.File, name, key string, inputs []plan.Input) *snapshot.Snapshot {
+func (c *cause) freeze(file scm.File, name string, inputs []plan.Input) *snapshot.Snapshot {
 	s := &snapshot.Snapshot{
 		Version: snapshot.Version, Evaluator: plan.Evaluator,
 		Tenant: c.row.Tenant, Repository: c.row.Repository, RepositoryName: c.row.Name,
@@ -277,7 +284,7 @@ func (c *cause) freeze(file scm.File, name, key string, inputs []plan.Input) *sn
 			Captured: c.request.Captured},
 		Workflow: snapshot.Workflow{Path: file.Path, Name: name},
 		Policy:   c.triggers.cfg.Policy, Tier: c.tier, Class: c.class, Inputs: inputs,
-		Trigger: snapshot.Trigger{Event: c.request.Event, Key: key, Actor: c.who()},
+		Trigger: snapshot.Trigger{Event: c.request.Event, Actor: c.who()},
 	}
 	if c.push != nil {
 		s.Trigger.Before = c.push.Before

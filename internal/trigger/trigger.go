@@ -40,6 +40,8 @@ type Engine interface {
 	Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
 	// Route is the partition of a new repository.
 	Route(tenant domain.TenantID, repository domain.RepositoryID) domain.PartitionID
+	// Format is the event format that all servers read.
+	Format() uint32
 }
 
 // Config is what a Triggers works with.

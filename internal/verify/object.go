@@ -213,7 +213,7 @@ func (c *check) readObject(ctx context.Context, r Reference) (objectState, error
 	if err != nil {
 		return objectState{code: ObjectDamaged, why: err.Error()}, nil
 	}
-	for _, digest := range []domain.Digest{s.Workflow.Digest, s.Github} {
+	for _, digest := range s.Objects() {
 		if digest.Valid() {
 			got.names = append(got.names, digest)
 		}

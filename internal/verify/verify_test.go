@@ -132,7 +132,7 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 			write(w.T, w.pathOf("plan 2"), "plan 3")
 		}, []Code{ObjectDamaged}},
 		"a truncated object that a snapshot names": {func(w *world) {
-			truncate(w.T, w.pathOf(`{"run":2}`), 3)
+			truncate(w.T, w.pathOf("on: push # 2"), 3)
 		}, []Code{ObjectDamaged}},
 		"a lost log": {func(w *world) { remove(w.T, object(w, string(tenant)+"+/log-bundles+/*/*")) }, []Code{ObjectMissing}},
 		"a log with a flipped byte": {func(w *world) {

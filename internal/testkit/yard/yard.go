@@ -11,6 +11,7 @@ package yard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -175,8 +176,8 @@ func (w *World) Request() domain.RunID {
 	w.Runs = append(w.Runs, id)
 	s := snapshot.Snapshot{Version: snapshot.Version, Tenant: Tenant, Repository: Repo, RepositoryName: "app",
 		Source:   snapshot.Source{Commit: strings.Repeat("a", 40)},
-		Workflow: snapshot.Workflow{Path: "ci.yml", Name: "CI", Digest: w.Put("on: push")},
-		Github:   w.Put(fmt.Sprintf(`{"run":%d}`, n))}
+		Workflow: snapshot.Workflow{Path: "ci.yml", Name: "CI", Digest: w.Put(fmt.Sprintf("on: push # %d", n))},
+		Github:   json.RawMessage(fmt.Sprintf(`{"run":%d}`, n))}
 	w.Send(engine.Envelope{Tenant: Tenant, Partition: Home, Stream: id.Stream(), Cause: w.Cause(),
 		Counter: "runs/" + string(Repo) + "/ci.yml", Key: &engine.Key{Scope: "client/ann/run", Key: string(id),
 			Body: "sha256:00"},

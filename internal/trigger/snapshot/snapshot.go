@@ -2,7 +2,8 @@
 // from, by value or by digest.
 //
 // It is deliberately data only: trigger makes it, and whoever replays a run or makes
-// manifests reads it. Times and run numbers are not in it, since a plan depends on none.
+// manifests reads it. Times, run numbers and keys are not in it, since a plan depends on none:
+// runs of one commit that are asked for in the same way share a snapshot.
 //
 // Invariants: Encode is canonical (same inputs, same bytes, same digest); no field holds
 // a secret; an unknown field or version is refused, never half understood.
@@ -19,8 +20,12 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
-// Version of the snapshot's form.
-const Version = 1
+// Version of the snapshot's form. Version 1 named the github context as an object of its own,
+// and had the trigger's key.
+const (
+	Version    = 2
+	VersionOne = 1
+)
 
 // Snapshot is the frozen inputs of one run.
 type Snapshot struct {
@@ -41,9 +46,10 @@ type Snapshot struct {
 	Given   []Binding    `json:"given,omitempty"`
 	Inputs  []plan.Input `json:"inputs,omitempty"`
 	Trigger Trigger      `json:"trigger"`
-	// Github is the digest of the github context: one JSON object without what differs
-	// from attempt to attempt (run number, job, token).
-	Github domain.Digest `json:"github"`
+	// Github is the github context: one JSON object without what differs from attempt to
+	// attempt (run number, job, token). GithubObject is its digest in version 1.
+	Github       json.RawMessage `json:"github_context,omitempty"`
+	GithubObject domain.Digest   `json:"github,omitempty"`
 }
 
 // Source is the pinned commit.
@@ -76,7 +82,7 @@ type Binding struct {
 // Trigger is the identity of the cause.
 type Trigger struct {
 	Event    string       `json:"event"`
-	Key      string       `json:"key"`
+	Key      string       `json:"key,omitempty"` // in version 1 only
 	Actor    domain.Actor `json:"actor"`
 	Before   string       `json:"before,omitempty"` // of a push: the ref's commit before it
 	Delivery string       `json:"delivery,omitempty"`
@@ -102,8 +108,21 @@ func Decode(data []byte) (*Snapshot, error) {
 	if err := dec.Decode(s); err != nil {
 		return nil, fmt.Errorf("decode snapshot: %w", err)
 	}
-	if s.Version != Version {
+	switch {
+	case s.Version != Version && s.Version != VersionOne:
 		return nil, fmt.Errorf("decode snapshot: version %d is not known", s.Version)
+	case s.Version == Version && (len(s.Github) == 0 || s.GithubObject != "" || s.Trigger.Key != ""),
+		s.Version == VersionOne && (len(s.Github) != 0 || s.GithubObject == ""):
+		return nil, fmt.Errorf("decode snapshot: it is not of version %d", s.Version)
 	}
 	return s, nil
+}
+
+// Objects are the other objects that the run rests on by way of the snapshot.
+func (s *Snapshot) Objects() []domain.Digest {
+	out := []domain.Digest{s.Workflow.Digest}
+	if s.GithubObject != "" {
+		out = append(out, s.GithubObject)
+	}
+	return out
 }
