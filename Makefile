@@ -19,7 +19,7 @@ RACE := ./internal/engine ./internal/dispatch ./internal/logs/... ./internal/run
 	./internal/telemetry ./internal/web ./api/client
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up build setup test check race fault crash crash-long upgrade sim sim-seed sim-mutations fuzz lint gen gallery bench e2e browser clean
+.PHONY: help demo up build setup test check race fault crash crash-long upgrade sim sim-seed sim-mutations fuzz lint gen gallery bench bench-compare e2e browser clean
 
 help: ## print this
 	@printf 'Fairlead %s\n\n' '$(VERSION)'
@@ -41,6 +41,7 @@ setup: ## install what the tests need, and say why
 test: setup ## install what the tests need and run all of them
 	@$(GO) test -timeout 40m ./...
 	@cd examples/linkcheck && $(GO) test ./...
+	@cd bench/compare && $(GO) test ./...
 	@scripts/setup.sh --browser
 	@test/browser/run.sh
 
@@ -107,6 +108,10 @@ bench: build ## the benchmarks of the rooms, then of whole processes
 	@bin/fairlead bench dispatch
 	@bin/fairlead bench logs
 	@bin/fairlead bench idle
+
+bench-compare: ## River and Fairlead with the same work on the same PostgreSQL (five minutes; ARGS=-help)
+	@scripts/setup.sh
+	@cd bench/compare && $(GO) run . $(ARGS)
 
 e2e: setup ## the real binaries, driven by scripts, on SQLite and PostgreSQL
 	@$(GO) test -count 1 ./test/e2e

@@ -10,13 +10,17 @@ step() { printf 'lint: %s\n' "$*"; }
 step 'module checksums'
 go mod verify
 (cd tools && go mod verify)
+(cd bench/compare && go mod verify)
 
 step 'go vet'
 go vet ./...
 (cd examples/linkcheck && go vet ./...)
+(cd bench/compare && go vet ./...)
 
 step 'staticcheck'
-"$(scripts/tools.sh honnef.co/go/tools/cmd/staticcheck)/staticcheck" ./...
+staticcheck=$(scripts/tools.sh honnef.co/go/tools/cmd/staticcheck)/staticcheck
+"$staticcheck" ./...
+(cd bench/compare && "$staticcheck" ./...)
 
 step 'shell scripts parse'
 for script in .ci/run scripts/*.sh tools/gen/*.sh test/browser/*.sh examples/*/*.sh; do

@@ -67,10 +67,10 @@ func measure(ctx context.Context, kind string, o Options, command string, settin
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	s := &stage{options: o, folder: folder, report: &Report{Bench: kind, Version: o.Version, Go: runtime.Version(),
 		Settings: settings, Notes: []string{}}}
-	if s.report.Machine, err = describe(folder); err != nil {
+	if s.report.Machine, err = Describe(folder); err != nil {
 		return nil, err
 	}
-	if s.report.Disk.Before, err = syncTimes(folder); err != nil {
+	if s.report.Disk.Before, err = SyncTimes(folder); err != nil {
 		return nil, err
 	}
 	s.progress("starting %s in %s", command, folder)
@@ -116,10 +116,10 @@ func (s *stage) end() error {
 
 // finish completes the report after the work.
 func (s *stage) finish() (err error) {
-	if s.report.Disk.After, err = syncTimes(s.folder); err != nil {
+	if s.report.Disk.After, err = SyncTimes(s.folder); err != nil {
 		return err
 	}
-	if s.report.Machine.LoadAfter, err = load(); err != nil {
+	if s.report.Machine.LoadAfter, err = Load(); err != nil {
 		return err
 	}
 	if m := s.report.Machine; inMemory(m.FileSystem) {

@@ -51,7 +51,7 @@ func TestAHairBelowNothingIsNothing(t *testing.T) {
 }
 
 func TestTheMachineAndThisProcessAreDescribed(t *testing.T) {
-	m, err := describe(t.TempDir())
+	m, err := Describe(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestTheMachineAndThisProcessAreDescribed(t *testing.T) {
 }
 
 func TestTheDiskIsAskedOftenEnough(t *testing.T) {
-	s, err := syncTimes(t.TempDir())
+	s, err := SyncTimes(t.TempDir())
 	if err != nil || s.Count != syncs || s.P50 <= 0 || s.P99 < s.P50 {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -28,6 +28,11 @@ type FleetOptions struct {
 	Fail     int           // percent of jobs that fail
 	Decline  int           // percent of leases that are declined: another attempt follows
 	Cancel   int           // percent of runs that are cancelled at once
+
+	// Drain is how many jobs wait before the first runner comes, in whole runs. The window is then
+	// from that moment until all of them have concluded, and nothing else is asked for: Warm, Rate,
+	// Ahead, Fail and Cancel mean nothing, and Duration is that of the profile alone.
+	Drain int
 }
 
 // jobs in the window that are still worth a figure.
@@ -37,18 +42,23 @@ const fleetLeast = 10
 const enlistAtOnce = 8
 
 // Fleet measures a server under the load of many runners: first it warms up, then there is a
-// steady window, then everything that was asked for is finished. What was committed in the
-// window, and whether anything was lost or executed twice, is counted by a process of its own
-// from the store's history, against a book of what was answered and acknowledged.
+// steady window, then everything that was asked for is finished. Or many jobs wait, then the
+// runners come. What was committed in the window, and whether anything was lost or executed
+// twice, is counted by a process of its own from the store's history, against a book of what
+// was answered and acknowledged.
 func Fleet(ctx context.Context, o Options, of FleetOptions) (*Report, error) {
 	settings := map[string]any{"runners": of.Runners, "slots": of.Slots, "warm": of.Warm.String(),
 		"duration": of.Duration.String(), "shape": of.Shape, "jobs_of_a_run": of.Jobs, "rate": of.Rate,
 		"job_time": of.JobTime.String(), "log_bytes": of.LogBytes, "fail": of.Fail, "decline": of.Decline,
 		"cancel": of.Cancel}
+	if of.Drain > 0 {
+		settings = map[string]any{"runners": of.Runners, "slots": of.Slots, "drain": of.Drain, "shape": of.Shape,
+			"jobs_of_a_run": of.Jobs, "job_time": of.JobTime.String(), "log_bytes": of.LogBytes, "decline": of.Decline}
+	}
 	if of.Ahead == 0 {
 		of.Ahead = max(2*of.Runners*of.Slots/of.Jobs, 2)
 	}
-	if of.Rate == 0 {
+	if of.Rate == 0 && of.Drain == 0 {
 		settings["runs_ahead"] = of.Ahead
 	}
 	return measure(ctx, "fleet", o, "server", settings, func(ctx context.Context, s *stage) (err error) {
@@ -70,6 +80,11 @@ func (l *traffic) run(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	work, stop := context.WithCancel(work)
 	defer stop()
+	if l.of.Drain > 0 {
+		if err := l.pileUp(ctx); err != nil {
+			return err
+		}
+	}
 	l.progress("enlisting %d runners", l.of.Runners)
 	begun := time.Now()
 	if err := l.enlistAll(ctx, work, group); err != nil {
@@ -80,6 +95,9 @@ func (l *traffic) run(ctx context.Context) error {
 		float64(l.of.Runners)/time.Since(begun).Seconds(), "runners/s")
 	group.Go(func() error {
 		defer stop() // agents end with the last phase
+		if l.of.Drain > 0 {
+			return l.drained(work)
+		}
 		return l.phases(work)
 	})
 	err := group.Wait()
@@ -92,7 +110,8 @@ func (l *traffic) run(ctx context.Context) error {
 	return l.tell(ctx)
 }
 
-// enlistAll registers the runners and starts them.
+// enlistAll registers the runners and starts them. Where jobs wait for them, that is when the
+// window opens.
 func (l *traffic) enlistAll(ctx, work context.Context, group *errgroup.Group) error {
 	agents := make([]*agent, l.of.Runners)
 	enlist, enlisting := errgroup.WithContext(ctx)
@@ -105,6 +124,12 @@ func (l *traffic) enlistAll(ctx, work context.Context, group *errgroup.Group) er
 	}
 	if err := enlist.Wait(); err != nil {
 		return err
+	}
+	if l.of.Drain > 0 {
+		if err := l.begin(); err != nil {
+			return err
+		}
+		l.openWindow()
 	}
 	for i, a := range agents {
 		group.Go(func() error { return newHand(l, a, uint64(i)).serve(work) })
@@ -129,8 +154,10 @@ func (l *traffic) phases(ctx context.Context) error {
 	if l.options.Profile != "" {
 		profile.Go(func() error { return l.profile(asking, l.of.Duration) })
 	}
-	l.sample(asking)
-	l.closeWindow()
+	window, shut := context.WithTimeout(asking, l.of.Duration)
+	l.sample(window)
+	shut()
+	l.closeWindow(time.Now())
 	if err := l.end(); err != nil {
 		return err
 	}
@@ -139,5 +166,5 @@ func (l *traffic) phases(ctx context.Context) error {
 	if err := errors.Join(asks.Wait(), taken); err != nil {
 		return err
 	}
-	return l.drain(ctx)
+	return l.finishAll(ctx)
 }

@@ -45,10 +45,10 @@ func measureFleet(ctx context.Context, kind string, o Options, of FailoverOption
 	defer func() { err = errors.Join(err, removeAll(folder)) }()
 	s := &fleetStage{options: o, folder: folder, report: &Report{Bench: kind, Version: o.Version, Go: runtime.Version(),
 		Settings: settings, Notes: []string{}}}
-	if s.report.Machine, err = describe(folder); err != nil {
+	if s.report.Machine, err = Describe(folder); err != nil {
 		return nil, err
 	}
-	if s.report.Disk.Before, err = syncTimes(folder); err != nil {
+	if s.report.Disk.Before, err = SyncTimes(folder); err != nil {
 		return nil, err
 	}
 	s.flags = []string{"--store", o.Store, "--shared", filepath.Join(folder, "shared"), "--log-level", "warn",
@@ -76,10 +76,10 @@ func measureFleet(ctx context.Context, kind string, o Options, of FailoverOption
 	if err := work(ctx, s); err != nil {
 		return nil, fmt.Errorf("bench %s: %w\n%s", kind, err, s.words())
 	}
-	if s.report.Disk.After, err = syncTimes(folder); err != nil {
+	if s.report.Disk.After, err = SyncTimes(folder); err != nil {
 		return nil, err
 	}
-	s.report.Machine.LoadAfter, err = load()
+	s.report.Machine.LoadAfter, err = Load()
 	return s.report, err
 }
 

@@ -21,10 +21,11 @@ import (
 const (
 	// askersMax bounds the requests for runs that wait for their answers at once.
 	askersMax = 64
-	// drainPatience is how long what is under way at the end may take, beyond the jobs' own time.
-	drainPatience = 2 * time.Minute
-	drainLook     = 100 * time.Millisecond
-	sampleEvery   = time.Second
+	// endPatience is how long the last of what is under way may take without any result, beyond
+	// the jobs' own time.
+	endPatience = 2 * time.Minute
+	endLook     = 100 * time.Millisecond
+	sampleEvery = time.Second
 )
 
 // Words of the book, as `fairlead admin tally` reads them.
@@ -60,7 +61,9 @@ type traffic struct {
 	answered     *times       // request due until answered, in the window
 	acknowledged *times       // result sent until acknowledged, in the window
 	acks         int64        // results acknowledged, ever
+	lastAck      time.Time    // when the last of them came
 	whole        int          // tracked runs of which all jobs will come
+	waiting      int64        // jobs that waited for the first runner
 	unasked      int64        // requests that were due in the window, and that nobody was free to ask
 	exchanges    atomic.Int64 // calls of runners, in the window
 	samples      []Sample
@@ -103,10 +106,10 @@ func (l *traffic) openWindow() {
 	l.inWindow, l.from = true, time.Now()
 }
 
-func (l *traffic) closeWindow() {
+func (l *traffic) closeWindow(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inWindow, l.to = false, time.Now()
+	l.inWindow, l.to = false, at
 }
 
 // demand asks for runs: so many in a second, or as fast as they are done.
@@ -226,6 +229,7 @@ func (l *traffic) done(of taken, outcome domain.Outcome, sent, now time.Time) er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acks++
+	l.lastAck = now
 	var err error
 	if l.inWindow {
 		err = l.acknowledged.add(gap(sent, now))
@@ -249,7 +253,7 @@ func (l *traffic) counting() bool {
 	return l.inWindow
 }
 
-// sample looks at the processes once in a second, for as long as the window is open.
+// sample looks at the processes once in a second, until the context of the window ends.
 func (l *traffic) sample(ctx context.Context) {
 	begun := time.Now()
 	last, lastAcks := begun, int64(0)
@@ -257,8 +261,8 @@ func (l *traffic) sample(ctx context.Context) {
 	l.mu.Lock()
 	lastAcks = l.acks
 	l.mu.Unlock()
-	for ctx.Err() == nil && time.Since(begun) < l.of.Duration {
-		pause(ctx, min(sampleEvery, time.Until(begun.Add(l.of.Duration))))
+	for ctx.Err() == nil {
+		pause(ctx, sampleEvery)
 		now := time.Now()
 		s, err := usageOf(l.server.pid())
 		o, failed := usageOf(os.Getpid())
@@ -275,12 +279,13 @@ func (l *traffic) sample(ctx context.Context) {
 	}
 }
 
-// drain waits until everything that was asked for is done.
-func (l *traffic) drain(ctx context.Context) error {
+// finishAll waits until everything that was asked for is done.
+func (l *traffic) finishAll(ctx context.Context) error {
 	l.progress("finishing what is under way")
-	deadline := time.Now().Add(drainPatience + time.Duration(l.of.Jobs)*l.of.JobTime)
+	patience := endPatience + time.Duration(l.of.Jobs)*l.of.JobTime
+	deadline, last := time.Now().Add(patience), int64(0)
 	for {
-		waits, touched := l.underway()
+		waits, touched, acks := l.underway()
 		for _, run := range touched {
 			answer, err := l.server.client.Runs.GetRun(ctx, &fairleadv1.GetRunRequest{Run: run})
 			if err != nil {
@@ -297,15 +302,18 @@ func (l *traffic) drain(ctx context.Context) error {
 		if waits == 0 {
 			return nil
 		}
+		if acks > last {
+			deadline, last = time.Now().Add(patience), acks
+		}
 		if ctx.Err() != nil || time.Now().After(deadline) {
 			return errors.Join(fmt.Errorf("%d runs were not done in time", waits), ctx.Err())
 		}
-		pause(ctx, drainLook)
+		pause(ctx, endLook)
 	}
 }
 
 // underway counts the runs whose jobs will all come, and lists the others.
-func (l *traffic) underway() (waits int, touched []string) {
+func (l *traffic) underway() (waits int, touched []string, acks int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for run, t := range l.tracked {
@@ -317,7 +325,7 @@ func (l *traffic) underway() (waits int, touched []string) {
 			waits++
 		}
 	}
-	return waits, touched
+	return waits, touched, l.acks
 }
 
 // tallied is what `fairlead admin tally --json` says.

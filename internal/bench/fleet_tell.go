@@ -15,20 +15,29 @@ func (l *traffic) tell(ctx context.Context) error {
 		return fmt.Errorf("%d runs or results were lost, %d executions were one too many: %v",
 			t.Lost, t.Duplicated, t.Names)
 	}
+	if err := l.checkDrained(&t); err != nil {
+		return err
+	}
 	if t.InWindow < fleetLeast {
 		return fmt.Errorf("only %d jobs were committed in %s: the window is too short for a figure",
 			t.InWindow, l.of.Duration)
 	}
 	r := l.report
-	seconds, jobs := l.to.Sub(l.from).Seconds(), float64(t.InWindow)
-	r.JobsPerSecond = jobs / seconds
+	jobs := float64(t.InWindow)
+	rate := jobs / l.to.Sub(l.from).Seconds()
 	r.Dispatch, r.Lost, r.Duplicated, r.Seconds = &t.Got, &t.Lost, &t.Duplicated, l.samples
 	r.Server.CPUPerJob = 1e6 * r.Server.Usage.CPU / jobs
 	r.Server.BytesPerJob = float64(t.Bytes) / float64(max(t.Jobs, 1))
 	r.Server.RSS = r.Server.Usage.RSS
 	r.Generator.CPUPerJob = 1e6 * r.Generator.CPU / jobs
 
-	r.value("jobs", "committed in the window, by history", r.JobsPerSecond, "jobs/s")
+	if l.of.Drain > 0 {
+		r.DrainJobsPerSecond = rate
+		r.value("jobs drained", "from the first runner to the last result, by history", rate, "jobs/s")
+	} else {
+		r.JobsPerSecond = rate
+		r.value("jobs", "committed in the window, by history", rate, "jobs/s")
+	}
 	r.wait("ready until manifest", "the runner has verified it", &t.Got)
 	r.wait("ready until leased", "by history", &t.Leased)
 	l.mu.Lock()

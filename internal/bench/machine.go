@@ -26,8 +26,8 @@ type Machine struct {
 	LoadAfter   float64 `json:"load_after"`
 }
 
-// describe reads the machine that the folder is on.
-func describe(folder string) (Machine, error) {
+// Describe reads the machine that the folder is on.
+func Describe(folder string) (Machine, error) {
 	m := Machine{System: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), CPU: "unknown"}
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -42,16 +42,16 @@ func describe(folder string) (Machine, error) {
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		m.MemoryBytes = kibibytes(field(text, "MemTotal"))
 	}
-	if m.LoadBefore, err = load(); err != nil {
+	if m.LoadBefore, err = Load(); err != nil {
 		return m, err
 	}
 	m.FileSystem, m.Device, err = fileSystem(folder)
 	return m, err
 }
 
-// load is the load average of the last minute: with more than one process per core,
+// Load is the load average of the last minute: with more than one process per core,
 // figures are upper bounds.
-func load() (float64, error) {
+func Load() (float64, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0, fmt.Errorf("read load: %w", err)
@@ -120,9 +120,9 @@ func inMemory(kind string) bool { return kind == "tmpfs" || kind == "ramfs" }
 // syncs is how often the disk is asked for its own time.
 const syncs = 200
 
-// syncTimes appends blocks of 4 KiB to a file in the folder and syncs each: what one
+// SyncTimes appends blocks of 4 KiB to a file in the folder and syncs each: what one
 // durable write costs here, whoever writes it.
-func syncTimes(folder string) (*Spread, error) {
+func SyncTimes(folder string) (*Spread, error) {
 	file, err := os.CreateTemp(folder, "fsync-")
 	if err != nil {
 		return nil, fmt.Errorf("measure disk: %w", err)

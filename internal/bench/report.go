@@ -23,11 +23,15 @@ type Report struct {
 	Notes    []string       `json:"notes"`
 
 	// Of a load of many runners.
-	JobsPerSecond float64  `json:"jobs_per_second,omitempty"` // committed in the window, by history
-	Dispatch      *Wait    `json:"dispatch_ms,omitempty"`     // ready until a runner has verified the manifest
-	Lost          *int64   `json:"lost,omitempty"`            // answered or acknowledged, and not in history
-	Duplicated    *int64   `json:"duplicated,omitempty"`      // executions beyond the first
-	Seconds       []Sample `json:"seconds,omitempty"`
+	JobsPerSecond float64 `json:"jobs_per_second,omitempty"` // committed in the window, by history
+	// DrainJobsPerSecond is, of jobs that waited for the first runner, those committed in a second
+	// until all had concluded, by history.
+	DrainJobsPerSecond float64 `json:"drain_jobs_per_second,omitempty"`
+
+	Dispatch   *Wait    `json:"dispatch_ms,omitempty"` // ready until a runner has verified the manifest
+	Lost       *int64   `json:"lost,omitempty"`        // answered or acknowledged, and not in history
+	Duplicated *int64   `json:"duplicated,omitempty"`  // executions beyond the first
+	Seconds    []Sample `json:"seconds,omitempty"`
 }
 
 // Wait is how a wait is distributed, in milliseconds.

@@ -119,6 +119,44 @@ func TestAFleetThatMeetsTrouble(t *testing.T) {
 	}
 }
 
+// Jobs that wait for the first runner are all in the window, whatever their graph.
+func TestADrainedQueue(t *testing.T) {
+	for _, shape := range []string{ShapeWide, ShapeFan} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			o := Options{Program: program, Version: "test", Folder: t.TempDir()}
+			r, err := Fleet(t.Context(), o, FleetOptions{Runners: 2, Slots: 8, Shape: shape, Jobs: 5, LogBytes: 100,
+				Decline: 10, Drain: 98})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.DrainJobsPerSecond <= 0 || r.JobsPerSecond != 0 || *r.Lost != 0 || *r.Duplicated != 0 ||
+				r.Dispatch.Count < 100 || r.Settings["drain"] != 98 || r.Settings["warm"] != nil || len(r.Seconds) == 0 {
+				t.Errorf("report %+v", r)
+			}
+			for _, name := range []string{"jobs asked for", "jobs drained", "ready until manifest", "stored"} {
+				if !has(r, name) {
+					t.Errorf("no figure %q in %+v", name, r.Figures)
+				}
+			}
+			if has(r, "jobs") || has(r, "request until answer") {
+				t.Errorf("a figure of a steady window in %+v", r.Figures)
+			}
+		})
+	}
+}
+
+// A job that waited and was not concluded in the window would make the rate a lie.
+func TestADrainMissesNoJob(t *testing.T) {
+	l := &traffic{waiting: 10}
+	if err := l.checkDrained(&tallied{InWindow: 11}); err != nil {
+		t.Error(err)
+	}
+	if err := l.checkDrained(&tallied{InWindow: 9}); err == nil || !strings.Contains(err.Error(), "10 jobs waited") {
+		t.Errorf("%v", err)
+	}
+}
+
 func has(r *Report, name string) bool {
 	for _, f := range r.Figures {
 		if f.Name == name && (f.Spread != nil && f.Spread.Count > 0 || f.Value > 0) {

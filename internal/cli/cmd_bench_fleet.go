@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fairlead-ci/fairlead/internal/bench"
 )
@@ -19,6 +20,7 @@ const (
 	durationLeast = time.Second
 	rateLeast     = 0.01
 	rateMost      = 1e6
+	drainMost     = 10_000_000
 )
 
 func (a *app) cmdBenchFleet() *cobra.Command {
@@ -37,9 +39,13 @@ them is missing or a job was executed twice, there is no figure.
 
 Without --rate the loop is closed: as many runs are under way as --ahead says, where one of which a job failed
 or that was cancelled counts no longer. With --rate runs are asked for
-by the clock, however long answers take, and latencies count from when a request was due.`,
+by the clock, however long answers take, and latencies count from when a request was due.
+
+With --drain that many jobs wait before the first runner comes, in whole runs, and the window is from then until
+the last of their results is acknowledged. There is no warm-up, and --duration is that of --profile.`,
 		Example: "  fairlead bench fleet --duration 10m --runners 200\n" +
 			"  fairlead bench fleet --rate 500 --job-time 2s --runners 400 --slots 4 --html report.html\n" +
+			"  fairlead bench fleet --drain 100000 --shape wide --runners 16 --slots 64\n" +
 			"  fairlead bench fleet --store postgres://fairlead@db/empty --duration 1m --json",
 		Args: cobra.NoArgs,
 	})
@@ -61,6 +67,7 @@ by the clock, however long answers take, and latencies count from when a request
 	flags.IntVar(&of.Fail, "fail", 0, "`percent` of jobs that fail")
 	flags.IntVar(&of.Decline, "decline", 0, "`percent` of leases that a runner declines, so that another attempt follows")
 	flags.IntVar(&of.Cancel, "cancel", 0, "`percent` of runs that are cancelled at once")
+	flags.IntVar(&of.Drain, "drain", 0, "jobs that wait before the first runner comes (default none: a steady window)")
 	fixed(command, "shape", bench.ShapeFan, bench.ShapeChain, bench.ShapeWide)
 	run := a.bench(&o, func(ctx context.Context) (*bench.Report, error) {
 		if err := fleetBounds(&of); err != nil {
@@ -69,12 +76,32 @@ by the clock, however long answers take, and latencies count from when a request
 		return bench.Fleet(ctx, o, of)
 	})
 	command.RunE = func(c *cobra.Command, args []string) error {
+		if err := drainAlone(flags, of.Drain); err != nil {
+			return err
+		}
 		if o.Store == "sqlite" {
 			o.Store = ""
 		}
 		return run(c, args)
 	}
 	return command
+}
+
+// drainAlone refuses flags that mean nothing where jobs wait for the first runner.
+func drainAlone(flags *pflag.FlagSet, drain int) error {
+	if drain == 0 {
+		return nil
+	}
+	for _, other := range []string{"warm", "rate", "ahead", "fail", "cancel"} {
+		if flags.Changed(other) {
+			return usagef("--%s means nothing with --drain: nothing is asked for once runners are there, and every job "+
+				"is to succeed", other)
+		}
+	}
+	if flags.Changed("duration") && !flags.Changed("profile") {
+		return usagef("--duration means nothing with --drain, unless --profile is given")
+	}
+	return nil
 }
 
 func fleetBounds(of *bench.FleetOptions) error {
@@ -86,7 +113,8 @@ func fleetBounds(of *bench.FleetOptions) error {
 		value, least, most int
 	}{
 		{"runners", of.Runners, 1, 1 << 20}, {"slots", of.Slots, 1, slotsMax}, {"jobs", of.Jobs, 1, jobsOfRunMax},
-		{"ahead", of.Ahead, 0, 1 << 20}, {"log-bytes", of.LogBytes, 0, logBytesMax}, {"fail", of.Fail, 0, percentMost},
+		{"ahead", of.Ahead, 0, 1 << 20},
+		{"drain", of.Drain, 0, drainMost}, {"log-bytes", of.LogBytes, 0, logBytesMax}, {"fail", of.Fail, 0, percentMost},
 		{"decline", of.Decline, 0, percentMost - 1}, {"cancel", of.Cancel, 0, percentMost},
 	} {
 		if n.value < n.least || n.value > n.most {

@@ -37,7 +37,7 @@ var (
 	recordParts = []string{"Context", "Decision", "Consequences", "Revisit when"}
 	// mapPaths are the names in code marks of the map that can be paths of the tree.
 	mapPaths = regexp.MustCompile(
-		"`((?:api|cmd|docs|examples|internal|scripts|test|tools|\\.ci|\\.fairlead)(?:/[^`*{}<> ]*)?)`")
+		"`((?:api|bench|cmd|docs|examples|internal|scripts|test|tools|\\.ci|\\.fairlead)(?:/[^`*{}<> ]*)?)`")
 	links = regexp.MustCompile(`\]\(([^)#?\s]+)[^)]*\)`)
 )
 

@@ -66,6 +66,7 @@ func StartCluster(ctx context.Context, opts Options) (*Cluster, error) {
 	if !opts.Durable {
 		settings = append(settings, "fsync=off", "full_page_writes=off", "autovacuum=off")
 	}
+	settings = append(settings, opts.Settings...)
 	args := []string{"-c", supervise, "fairlead-pg", dir, bin}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)

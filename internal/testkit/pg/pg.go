@@ -30,6 +30,8 @@ type Options struct {
 	// Durable clusters sync as a real one does. The others are faster, and lose data when
 	// the machine (not the process) crashes, which no test does.
 	Durable bool
+	// Settings are further ones, such as "shared_buffers=256MB". They win.
+	Settings []string
 }
 
 // Cluster is a running server.
@@ -87,6 +89,9 @@ func (c *Cluster) URL(database string) string {
 	query := url.Values{"host": {c.dir}, "user": {"postgres"}, "sslmode": {"disable"}}
 	return "postgres:///" + database + "?" + query.Encode()
 }
+
+// Folder is where the cluster keeps its data: measurements ask its disk.
+func (c *Cluster) Folder() string { return c.dir }
 
 // Stop ends the server and removes its folder. Stopping twice is harmless.
 func (c *Cluster) Stop() error {

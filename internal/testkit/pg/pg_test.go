@@ -30,6 +30,30 @@ func TestEveryCallerGetsADatabaseOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestSettingsWin(t *testing.T) {
+	c, err := StartCluster(t.Context(), Options{Settings: []string{"shared_buffers=24MB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	conn, err := pgx.Connect(t.Context(), c.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var size string
+	if err := conn.QueryRow(t.Context(), "SHOW shared_buffers").Scan(&size); err != nil || size != "24MB" {
+		t.Errorf("shared_buffers %q, %v", size, err)
+	}
+	if _, err := os.Stat(c.Folder()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStopEndsTheServerAndRemovesItsFolder(t *testing.T) {
 	c, err := StartCluster(t.Context(), Options{})
 	if err != nil {
