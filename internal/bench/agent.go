@@ -94,7 +94,16 @@ func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*r
 // label says on a request whose it is.
 func (a *agent) label(req *runnerv1.ExchangeRequest) {
 	a.sequence++
+	req.TakesBatches = true
 	req.Session, req.Resume, req.Sequence, req.Token, req.Proof = a.session, a.secret, a.sequence, a.token, a.proof
+}
+
+// opener opens the manifests of an answer.
+func (a *agent) opener(answer *runnerv1.ExchangeResponse) *manifest.Opener {
+	b := answer.GetBatch()
+	return manifest.NewOpener(a.keys, manifest.Batch{
+		Digests: b.GetDigests(), KeyID: b.GetKeyId(), Signature: b.GetSignature(),
+	})
 }
 
 // heard keeps the acknowledgement that came with an answer.
@@ -117,7 +126,7 @@ func (a *agent) wait(ctx context.Context) (order, error) {
 			continue
 		}
 		lease := answer.GetLeases()[0]
-		m, err := manifest.Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature(), a.keys)
+		m, err := a.opener(answer).Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature())
 		if err != nil {
 			return order{}, fmt.Errorf("order for %s: %w", a.runner, err)
 		}

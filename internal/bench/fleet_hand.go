@@ -219,8 +219,9 @@ func (h *hand) take(r reply) error {
 			return err
 		}
 	}
+	orders := h.opener(r.answer)
 	for _, lease := range r.answer.GetLeases() {
-		if err := h.accept(lease); err != nil {
+		if err := h.accept(lease, orders); err != nil {
 			return err
 		}
 	}
@@ -238,11 +239,11 @@ func (h *hand) release(o *order) {
 }
 
 // accept verifies a manifest and begins the execution.
-func (h *hand) accept(lease *runnerv1.Lease) error {
+func (h *hand) accept(lease *runnerv1.Lease, orders *manifest.Opener) error {
 	if h.held[lease.GetAttempt()] != nil {
 		return nil // told again, before the server heard that it is held
 	}
-	m, err := manifest.Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature(), h.keys)
+	m, err := orders.Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature())
 	if err != nil {
 		return fmt.Errorf("order for %s: %w", h.runner, err)
 	}

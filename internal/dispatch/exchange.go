@@ -507,11 +507,7 @@ func (d *Dispatcher) wait(
 		orders, cancels, again := d.outbox(who.Runner.Runner, held)
 		d.mu.Unlock()
 		res.Cancels = cancels
-		for _, o := range orders {
-			if l := d.order(ctx, o); l != nil {
-				res.Leases = append(res.Leases, l)
-			}
-		}
+		d.tell(ctx, orders, req.GetTakesBatches(), res)
 		rest := deadline - d.cfg.Host.Elapsed()
 		if tells(res) || rest <= 0 || !d.Leads(who.pool.Partition()) {
 			return
@@ -591,36 +587,4 @@ func (d *Dispatcher) promise(ctx context.Context, l lease) (lease, bool) {
 	}
 	now.told = max(d.cfg.Host.Elapsed(), 1) // 0 is never
 	return *now, true
-}
-
-// order builds and signs the manifest of a lease. One that can never be built is declined
-// on the runner's behalf, with the reason.
-func (d *Dispatcher) order(ctx context.Context, l lease) *runnerv1.Lease {
-	m, err := d.cfg.Manifests.Build(ctx, Order{Tenant: l.tenant, Attempt: l.attempt, Epoch: l.epoch,
-		Runner: l.runner, Pool: l.pool, Slot: l.slot, Until: l.until, Brief: l.brief})
-	if err == nil {
-		var payload []byte
-		if payload, err = m.Encode(); err == nil {
-			id, signature := d.cfg.Signer.Sign(payload)
-			l, ok := d.promise(ctx, l)
-			if !ok {
-				return nil // told when it can be
-			}
-			now := d.now()
-			return &runnerv1.Lease{Attempt: string(l.attempt), Epoch: l.epoch, Slot: string(l.slot), Manifest: payload,
-				KeyId: id, Signature: signature, LeaseMs: left(l.until, now), AbandonMs: left(l.abandonBy, now)}
-		}
-	}
-	d.cfg.Log.Warn("manifest could not be built", "attempt", l.attempt, "error", err)
-	if r, ok := domain.AsRejection(err); ok {
-		_, err := d.cfg.Engine.Submit(
-			ctx,
-			engine.Envelope{Tenant: l.tenant, Partition: l.partition, Stream: streamOf(l.attempt),
-				Command: run.DeclineLease{Cause: internal("dispatch"), Attempt: l.attempt, Epoch: l.epoch, Reason: r.Message}},
-		)
-		if err != nil {
-			d.cfg.Log.Warn("lease could not be declined", "attempt", l.attempt, "error", err)
-		}
-	}
-	return nil
 }

@@ -138,6 +138,11 @@ func Open(payload []byte, keyID string, signature []byte, keys map[string]ed2551
 	if !ok || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, payload, signature) {
 		return nil, ErrSignature
 	}
+	return parse(payload)
+}
+
+// parse reads a manifest that is known to be the server's.
+func parse(payload []byte) (*Manifest, error) {
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.DisallowUnknownFields()
 	m := new(Manifest)

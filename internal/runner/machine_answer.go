@@ -24,8 +24,12 @@ func (m *machine) answered(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1
 		m.renewed = max(m.renewed, sent)
 	}
 	m.remember(resp)
+	b := resp.GetBatch()
+	orders := manifest.NewOpener(m.keys, manifest.Batch{
+		Digests: b.GetDigests(), KeyID: b.GetKeyId(), Signature: b.GetSignature(),
+	})
 	for _, l := range resp.GetLeases() {
-		m.lease(l, sent, now)
+		m.lease(l, orders, sent, now)
 	}
 	for _, r := range resp.GetRenewals() {
 		m.renewal(r, sent, now)
@@ -126,11 +130,11 @@ func keyring(keys []*runnerv1.SigningKey) (manifest.Keyring, error) {
 //
 // Trust: a lease is the server's only if its manifest's signature verifies; until then
 // it may be anybody's who is between us.
-func (m *machine) lease(l *runnerv1.Lease, sent, now instant) {
+func (m *machine) lease(l *runnerv1.Lease, orders *manifest.Opener, sent, now instant) {
 	if h := m.held[l.GetAttempt()]; h != nil && h.epoch == l.GetEpoch() {
 		return // said twice
 	}
-	order, no := m.accept(l, sent, now)
+	order, no := m.accept(l, orders, sent, now)
 	if no != nil {
 		m.note("declined a lease", "attempt", l.GetAttempt(), "epoch", l.GetEpoch(), "reason", no.reason)
 		m.declines = append(m.declines, &runnerv1.Decline{
@@ -155,7 +159,9 @@ func (m *machine) lease(l *runnerv1.Lease, sent, now instant) {
 
 // accept checks everything about a lease that could make it somebody else's, old, or
 // impossible here.
-func (m *machine) accept(l *runnerv1.Lease, sent, now instant) (*manifest.Manifest, *refusal) {
+func (m *machine) accept(
+	l *runnerv1.Lease, orders *manifest.Opener, sent, now instant,
+) (*manifest.Manifest, *refusal) {
 	if m.draining {
 		return nil, refuse("the runner is ending and takes no more work")
 	}
@@ -166,7 +172,7 @@ func (m *machine) accept(l *runnerv1.Lease, sent, now instant) (*manifest.Manife
 	if i < 0 || m.slots[i].taken || m.tokenOf(i) != l.GetSlot() {
 		return nil, refuse("the slot %s is not open", l.GetSlot())
 	}
-	order, err := manifest.Open(l.GetManifest(), l.GetKeyId(), l.GetSignature(), m.keys)
+	order, err := orders.Open(l.GetManifest(), l.GetKeyId(), l.GetSignature())
 	if err != nil {
 		return nil, refuse("%v", err)
 	}

@@ -129,6 +129,7 @@ func (m *machine) send(k kind, now instant) {
 	switch k {
 	case poll:
 		req.WaitMs = cmp.Or(m.timing.GetPollMs(), pollDefault.Milliseconds())
+		req.TakesBatches = true
 		req.KnownKeys = slices.Sorted(maps.Keys(m.keys))
 	case upload:
 		m.load(req, now)

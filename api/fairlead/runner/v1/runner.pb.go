@@ -369,10 +369,11 @@ type ExchangeRequest struct {
 	Results       []*Result              `protobuf:"bytes,9,rep,name=results,proto3" json:"results,omitempty"`
 	Chunks        []*Chunk               `protobuf:"bytes,10,rep,name=chunks,proto3" json:"chunks,omitempty"`
 	Declines      []*Decline             `protobuf:"bytes,11,rep,name=declines,proto3" json:"declines,omitempty"`
-	KnownCancels  []string               `protobuf:"bytes,12,rep,name=known_cancels,json=knownCancels,proto3" json:"known_cancels,omitempty"` // attempts whose cancellation the runner has taken
-	Draining      bool                   `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                            // finishes what it holds, offers nothing more
-	Proof         string                 `protobuf:"bytes,14,opt,name=proof,proto3" json:"proof,omitempty"`                                   // that came with the token
-	KnownKeys     []string               `protobuf:"bytes,15,rep,name=known_keys,json=knownKeys,proto3" json:"known_keys,omitempty"`          // of a poll: ids of the signing keys that the runner has
+	KnownCancels  []string               `protobuf:"bytes,12,rep,name=known_cancels,json=knownCancels,proto3" json:"known_cancels,omitempty"`  // attempts whose cancellation the runner has taken
+	Draining      bool                   `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                             // finishes what it holds, offers nothing more
+	Proof         string                 `protobuf:"bytes,14,opt,name=proof,proto3" json:"proof,omitempty"`                                    // that came with the token
+	KnownKeys     []string               `protobuf:"bytes,15,rep,name=known_keys,json=knownKeys,proto3" json:"known_keys,omitempty"`           // of a poll: ids of the signing keys that the runner has
+	TakesBatches  bool                   `protobuf:"varint,16,opt,name=takes_batches,json=takesBatches,proto3" json:"takes_batches,omitempty"` // the runner verifies manifests that one signature covers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +511,13 @@ func (x *ExchangeRequest) GetKnownKeys() []string {
 		return x.KnownKeys
 	}
 	return nil
+}
+
+func (x *ExchangeRequest) GetTakesBatches() bool {
+	if x != nil {
+		return x.TakesBatches
+	}
+	return false
 }
 
 type Renewal struct {
@@ -1064,6 +1072,7 @@ type ExchangeResponse struct {
 	RetryAfterMs  int64         `protobuf:"varint,8,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // the server is overloaded: come back later
 	Lent          []string      `protobuf:"bytes,9,rep,name=lent,proto3" json:"lent,omitempty"`                                        // slot tokens the server considers lent
 	Proof         string        `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`                                     // of the token; the runner sends it with it
+	Batch         *Batch        `protobuf:"bytes,11,opt,name=batch,proto3" json:"batch,omitempty"`                                     // for a runner that takes_batches: the leases without a signature
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1168,6 +1177,74 @@ func (x *ExchangeResponse) GetProof() string {
 	return ""
 }
 
+func (x *ExchangeResponse) GetBatch() *Batch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+// Batch is one signature over several manifests.
+type Batch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digests       []byte                 `protobuf:"bytes,1,opt,name=digests,proto3" json:"digests,omitempty"` // SHA-256 of each manifest, 32 bytes after 32 bytes
+	KeyId         string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"` // ed25519 over manifest.Statement(digests)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Batch) Reset() {
+	*x = Batch{}
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Batch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Batch) ProtoMessage() {}
+
+func (x *Batch) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Batch.ProtoReflect.Descriptor instead.
+func (*Batch) Descriptor() ([]byte, []int) {
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Batch) GetDigests() []byte {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *Batch) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *Batch) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 type Lease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1175,7 +1252,7 @@ type Lease struct {
 	Slot          string                 `protobuf:"bytes,3,opt,name=slot,proto3" json:"slot,omitempty"`         // a token the runner holds open, else it declines
 	Manifest      []byte                 `protobuf:"bytes,4,opt,name=manifest,proto3" json:"manifest,omitempty"` // manifest.Manifest, canonical JSON
 	KeyId         string                 `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	Signature     []byte                 `protobuf:"bytes,6,opt,name=signature,proto3" json:"signature,omitempty"`             // ed25519 over manifest
+	Signature     []byte                 `protobuf:"bytes,6,opt,name=signature,proto3" json:"signature,omitempty"`             // ed25519 over manifest; empty: the batch of the answer covers it
 	LeaseMs       int64                  `protobuf:"varint,7,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"` // from the moment the runner sent the request
 	AbandonMs     int64                  `protobuf:"varint,8,opt,name=abandon_ms,json=abandonMs,proto3" json:"abandon_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1184,7 +1261,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1273,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1286,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{12}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lease) GetAttempt() string {
@@ -1280,7 +1357,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1369,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1382,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{13}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cancel) GetAttempt() string {
@@ -1355,7 +1432,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1444,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1457,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{14}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ack) GetAttempt() string {
@@ -1446,7 +1523,7 @@ type RenewalReply struct {
 
 func (x *RenewalReply) Reset() {
 	*x = RenewalReply{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1535,7 @@ func (x *RenewalReply) String() string {
 func (*RenewalReply) ProtoMessage() {}
 
 func (x *RenewalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1548,7 @@ func (x *RenewalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewalReply.ProtoReflect.Descriptor instead.
 func (*RenewalReply) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{15}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RenewalReply) GetAttempt() string {
@@ -1550,7 +1627,7 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\blease_ms\x18\x03 \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
 	"abandon_ms\x18\x04 \x01(\x03R\tabandonMs\x12\x19\n" +
-	"\bgrace_ms\x18\x05 \x01(\x03R\agraceMs\"\xb1\x04\n" +
+	"\bgrace_ms\x18\x05 \x01(\x03R\agraceMs\"\xd6\x04\n" +
 	"\x0fExchangeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\tR\x06resume\x12\x1a\n" +
@@ -1568,7 +1645,8 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\bdraining\x18\r \x01(\bR\bdraining\x12\x14\n" +
 	"\x05proof\x18\x0e \x01(\tR\x05proof\x12\x1d\n" +
 	"\n" +
-	"known_keys\x18\x0f \x03(\tR\tknownKeys\"U\n" +
+	"known_keys\x18\x0f \x03(\tR\tknownKeys\x12#\n" +
+	"\rtakes_batches\x18\x10 \x01(\bR\ftakesBatches\"U\n" +
 	"\aRenewal\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
@@ -1620,7 +1698,7 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\bchecksum\x18\b \x01(\x06R\bchecksum\x12\x12\n" +
 	"\x04mark\x18\t \x01(\tR\x04mark\x12#\n" +
 	"\rdropped_bytes\x18\n" +
-	" \x01(\x04R\fdroppedBytes\"\xb4\x03\n" +
+	" \x01(\x04R\fdroppedBytes\"\xe5\x03\n" +
 	"\x10ExchangeResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x121\n" +
 	"\x06leases\x18\x02 \x03(\v2\x19.fairlead.runner.v1.LeaseR\x06leases\x124\n" +
@@ -1632,7 +1710,12 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\b \x01(\x03R\fretryAfterMs\x12\x12\n" +
 	"\x04lent\x18\t \x03(\tR\x04lent\x12\x14\n" +
 	"\x05proof\x18\n" +
-	" \x01(\tR\x05proof\"\xd6\x01\n" +
+	" \x01(\tR\x05proof\x12/\n" +
+	"\x05batch\x18\v \x01(\v2\x19.fairlead.runner.v1.BatchR\x05batch\"V\n" +
+	"\x05Batch\x12\x18\n" +
+	"\adigests\x18\x01 \x01(\fR\adigests\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xd6\x01\n" +
 	"\x05Lease\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -1680,7 +1763,7 @@ func file_fairlead_runner_v1_runner_proto_rawDescGZIP() []byte {
 	return file_fairlead_runner_v1_runner_proto_rawDescData
 }
 
-var file_fairlead_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_fairlead_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_fairlead_runner_v1_runner_proto_goTypes = []any{
 	(*RegisterRequest)(nil),  // 0: fairlead.runner.v1.RegisterRequest
 	(*RegisterResponse)(nil), // 1: fairlead.runner.v1.RegisterResponse
@@ -1694,10 +1777,11 @@ var file_fairlead_runner_v1_runner_proto_goTypes = []any{
 	(*Decline)(nil),          // 9: fairlead.runner.v1.Decline
 	(*Chunk)(nil),            // 10: fairlead.runner.v1.Chunk
 	(*ExchangeResponse)(nil), // 11: fairlead.runner.v1.ExchangeResponse
-	(*Lease)(nil),            // 12: fairlead.runner.v1.Lease
-	(*Cancel)(nil),           // 13: fairlead.runner.v1.Cancel
-	(*Ack)(nil),              // 14: fairlead.runner.v1.Ack
-	(*RenewalReply)(nil),     // 15: fairlead.runner.v1.RenewalReply
+	(*Batch)(nil),            // 12: fairlead.runner.v1.Batch
+	(*Lease)(nil),            // 13: fairlead.runner.v1.Lease
+	(*Cancel)(nil),           // 14: fairlead.runner.v1.Cancel
+	(*Ack)(nil),              // 15: fairlead.runner.v1.Ack
+	(*RenewalReply)(nil),     // 16: fairlead.runner.v1.RenewalReply
 }
 var file_fairlead_runner_v1_runner_proto_depIdxs = []int32{
 	2,  // 0: fairlead.runner.v1.RegisterResponse.keys:type_name -> fairlead.runner.v1.SigningKey
@@ -1709,21 +1793,22 @@ var file_fairlead_runner_v1_runner_proto_depIdxs = []int32{
 	9,  // 6: fairlead.runner.v1.ExchangeRequest.declines:type_name -> fairlead.runner.v1.Decline
 	7,  // 7: fairlead.runner.v1.Progress.steps:type_name -> fairlead.runner.v1.Step
 	7,  // 8: fairlead.runner.v1.Result.steps:type_name -> fairlead.runner.v1.Step
-	12, // 9: fairlead.runner.v1.ExchangeResponse.leases:type_name -> fairlead.runner.v1.Lease
-	13, // 10: fairlead.runner.v1.ExchangeResponse.cancels:type_name -> fairlead.runner.v1.Cancel
-	14, // 11: fairlead.runner.v1.ExchangeResponse.acks:type_name -> fairlead.runner.v1.Ack
-	15, // 12: fairlead.runner.v1.ExchangeResponse.renewals:type_name -> fairlead.runner.v1.RenewalReply
+	13, // 9: fairlead.runner.v1.ExchangeResponse.leases:type_name -> fairlead.runner.v1.Lease
+	14, // 10: fairlead.runner.v1.ExchangeResponse.cancels:type_name -> fairlead.runner.v1.Cancel
+	15, // 11: fairlead.runner.v1.ExchangeResponse.acks:type_name -> fairlead.runner.v1.Ack
+	16, // 12: fairlead.runner.v1.ExchangeResponse.renewals:type_name -> fairlead.runner.v1.RenewalReply
 	2,  // 13: fairlead.runner.v1.ExchangeResponse.keys:type_name -> fairlead.runner.v1.SigningKey
 	3,  // 14: fairlead.runner.v1.ExchangeResponse.timing:type_name -> fairlead.runner.v1.Timing
-	0,  // 15: fairlead.runner.v1.RunnerService.Register:input_type -> fairlead.runner.v1.RegisterRequest
-	4,  // 16: fairlead.runner.v1.RunnerService.Exchange:input_type -> fairlead.runner.v1.ExchangeRequest
-	1,  // 17: fairlead.runner.v1.RunnerService.Register:output_type -> fairlead.runner.v1.RegisterResponse
-	11, // 18: fairlead.runner.v1.RunnerService.Exchange:output_type -> fairlead.runner.v1.ExchangeResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 15: fairlead.runner.v1.ExchangeResponse.batch:type_name -> fairlead.runner.v1.Batch
+	0,  // 16: fairlead.runner.v1.RunnerService.Register:input_type -> fairlead.runner.v1.RegisterRequest
+	4,  // 17: fairlead.runner.v1.RunnerService.Exchange:input_type -> fairlead.runner.v1.ExchangeRequest
+	1,  // 18: fairlead.runner.v1.RunnerService.Register:output_type -> fairlead.runner.v1.RegisterResponse
+	11, // 19: fairlead.runner.v1.RunnerService.Exchange:output_type -> fairlead.runner.v1.ExchangeResponse
+	18, // [18:20] is the sub-list for method output_type
+	16, // [16:18] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_runner_v1_runner_proto_init() }
@@ -1737,7 +1822,7 @@ func file_fairlead_runner_v1_runner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_runner_v1_runner_proto_rawDesc), len(file_fairlead_runner_v1_runner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

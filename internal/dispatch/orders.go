@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"context"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/run"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/manifest"
+)
+
+// tell puts leases into an answer, with their manifests. A runner that takes batches gets one
+// signature for all of them: to make one costs more than a manifest, and to verify one twice that.
+func (d *Dispatcher) tell(ctx context.Context, leases []lease, batches bool, res *runnerv1.ExchangeResponse) {
+	var payloads [][]byte
+	var whole []lease
+	for _, l := range leases {
+		if payload := d.write(ctx, l); payload != nil {
+			payloads, whole = append(payloads, payload), append(whole, l)
+		}
+	}
+	batches = batches && len(payloads) > 1 && len(payloads) <= manifest.BatchMax
+	var batch *runnerv1.Batch
+	if batches {
+		digests := manifest.Digests(payloads)
+		id, signature := d.cfg.Signer.Sign(manifest.Statement(digests))
+		batch = &runnerv1.Batch{Digests: digests, KeyId: id, Signature: signature}
+	}
+	for i, l := range whole {
+		told := &runnerv1.Lease{Attempt: string(l.attempt), Epoch: l.epoch, Slot: string(l.slot), Manifest: payloads[i]}
+		if !batches {
+			told.KeyId, told.Signature = d.cfg.Signer.Sign(payloads[i])
+		}
+		l, ok := d.promise(ctx, l)
+		if !ok {
+			continue // told when it can be
+		}
+		now := d.now()
+		told.LeaseMs, told.AbandonMs = left(l.until, now), left(l.abandonBy, now)
+		res.Leases, res.Batch = append(res.Leases, told), batch
+	}
+}
+
+// write writes the manifest of a lease. One that can never be written is declined on the
+// runner's behalf, with the reason.
+func (d *Dispatcher) write(ctx context.Context, l lease) []byte {
+	m, err := d.cfg.Manifests.Build(ctx, Order{Tenant: l.tenant, Attempt: l.attempt, Epoch: l.epoch,
+		Runner: l.runner, Pool: l.pool, Slot: l.slot, Until: l.until, Brief: l.brief})
+	if err == nil {
+		var payload []byte
+		if payload, err = m.Encode(); err == nil {
+			return payload
+		}
+	}
+	d.cfg.Log.Warn("manifest could not be built", "attempt", l.attempt, "error", err)
+	if r, ok := domain.AsRejection(err); ok {
+		_, err := d.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: l.tenant, Partition: l.partition,
+			Stream: streamOf(l.attempt), Command: run.DeclineLease{Cause: internal("dispatch"), Attempt: l.attempt,
+				Epoch: l.epoch, Reason: r.Message}})
+		if err != nil {
+			d.cfg.Log.Warn("lease could not be declined", "attempt", l.attempt, "error", err)
+		}
+	}
+	return nil
+}
