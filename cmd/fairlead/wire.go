@@ -187,7 +187,7 @@ func (s *server) handler() (*httpapi.Server, error) {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools,
-		Workflows: control.Workflows{}, Server: about, Runner: runners, RawLog: rawLogs{logs},
+		Workflows: &control.Workflows{}, Server: about, Runner: runners, RawLog: rawLogs{logs},
 		Git: s.mirrors.Handler(s.authorizeGit, git.HandlerOptions{Log: s.log}), Pages: pages,
 		SignInPage: func(w http.ResponseWriter, r *http.Request, p httpapi.SignInPrompt) {
 			pages.SignIn(w, r, web.SignIn(p))

@@ -36,6 +36,8 @@ type LogOptions struct {
 	Bytes      int64 // in all
 	Runners    int   // each with one attempt that prints
 	ChunkBytes int
+	Rate       int64 // bytes printed in a second, in all; 0: as fast as they are acknowledged
+	Followers  int   // logs that somebody watches
 }
 
 // IdleOptions are those of Idle.

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +17,11 @@ import (
 )
 
 const (
-	// logAim is how much log a server should make durable in a second, in MB.
-	logAim = 100
+	// logAim is how much log a server should make durable in a second, in MB; linesAim is the
+	// same in lines; followAim is the wait of whoever watches, in milliseconds.
+	logAim, linesAim, followAim = 200, 1e6, 300
+	// printEvery is how often an attempt with a rate has something to say.
+	printEvery = 50 * time.Millisecond
 	// exchangeBytes is the most log that one exchange carries, as runners do it.
 	exchangeBytes = 4 << 20
 	// renewEvery is often enough for a lease.
@@ -41,6 +46,8 @@ type printed struct {
 	attempt string
 	run     string
 	bytes   int64
+	lines   int64
+	chunks  uint64
 	acks    *times // of one exchange: sent, synced, acknowledged
 	err     error
 }
@@ -49,7 +56,8 @@ type printed struct {
 // each, over the real protocol, an exchange of at most 4 MiB at a time, the next one when
 // the one before was acknowledged after its sync.
 func Logs(ctx context.Context, o Options, of LogOptions) (*Report, error) {
-	settings := map[string]any{"megabytes": of.Bytes / megabyte, "runners": of.Runners, "chunk_bytes": of.ChunkBytes}
+	settings := map[string]any{"megabytes": of.Bytes / megabyte, "runners": of.Runners, "chunk_bytes": of.ChunkBytes,
+		"megabytes_a_second": of.Rate / megabyte, "followers": of.Followers}
 	return measure(ctx, "logs", o, "server", settings, func(ctx context.Context, s *stage) error {
 		orders, agents, err := s.printers(ctx, of.Runners)
 		if err != nil {
@@ -59,11 +67,16 @@ func Logs(ctx context.Context, o Options, of LogOptions) (*Report, error) {
 			return err
 		}
 		s.progress("%d MB over %d runners", of.Bytes/megabyte, of.Runners)
-		results := make([]printed, of.Runners)
+		results, watchers := make([]printed, of.Runners), make([]*watcher, of.Runners)
 		work, begun := errgroup.Group{}, time.Now()
+		watched, watching := errgroup.WithContext(ctx)
 		for i := range of.Runners {
+			if i < of.Followers {
+				watchers[i] = newWatcher(orders[i].lease.GetAttempt())
+				watched.Go(func() error { return watchers[i].follow(watching, s.server.client) })
+			}
 			work.Go(func() error {
-				results[i] = printLog(ctx, agents[i], orders[i], of.Bytes/int64(of.Runners), of.ChunkBytes)
+				results[i] = printLog(ctx, agents[i], orders[i], share(of, i), watchers[i])
 				return results[i].err
 			})
 		}
@@ -75,8 +88,26 @@ func Logs(ctx context.Context, o Options, of LogOptions) (*Report, error) {
 			return err
 		}
 		s.progress("waiting until all logs are sealed")
-		return s.printedReport(ctx, results, agents, orders, took)
+		if err := s.printedReport(ctx, results, agents, orders, took); err != nil {
+			return err
+		}
+		if err := watched.Wait(); err != nil { // they end with their logs
+			return err
+		}
+		return s.watchedReport(results, watchers)
 	})
+}
+
+// part is what one runner prints.
+type part struct {
+	bytes, rate int64 // rate 0: as fast as it is acknowledged
+	chunk       int
+	first       time.Duration // until its first words: not all print at the same moment
+}
+
+func share(of LogOptions, i int) part {
+	n := int64(of.Runners)
+	return part{of.Bytes / n, of.Rate / n, of.ChunkBytes, printEvery * time.Duration(i) / time.Duration(n)}
 }
 
 // printers makes runners that hold an attempt each.
@@ -102,34 +133,98 @@ func (s *stage) printers(ctx context.Context, n int) ([]order, []*agent, error) 
 	return orders, agents, nil
 }
 
-// printLog sends the log of one attempt and wants every chunk acknowledged.
-func printLog(ctx context.Context, a *agent, o order, bytes int64, chunkBytes int) printed {
+// printLog sends the log of one attempt and wants every chunk acknowledged. With a rate it prints
+// by the clock, whether what came before was acknowledged or not, in chunks of what is due.
+func printLog(ctx context.Context, a *agent, o order, of part, w *watcher) printed {
 	p := printed{attempt: o.lease.GetAttempt(), run: string(o.manifest.Run), acks: newTimes()}
-	content := logText(chunkBytes)
-	checksum := domain.Checksum(content)
-	perExchange := max(exchangeBytes/chunkBytes, 1)
-	sequence, renewed := uint64(0), time.Now()
-	for p.bytes < bytes {
+	text := logText(of.chunk)
+	whole := domain.Checksum(text)
+	sequence, renewed, begun := uint64(0), time.Now(), time.Now().Add(of.first)
+	for p.bytes < of.bytes {
 		req := &runnerv1.ExchangeRequest{}
-		for range perExchange {
+		for _, size := range of.due(p.bytes, begun) {
 			sequence++
+			p.chunks = sequence
+			content, checksum := text[:size], whole
+			if size < len(text) {
+				checksum = domain.Checksum(content)
+			}
 			req.Chunks = append(req.Chunks, o.chunk(sequence, content, checksum))
-			p.bytes += int64(len(content))
+			p.bytes += int64(size)
+			p.lines += int64(bytes.Count(content, []byte{'\n'}))
+			w.printed(p.bytes, of.dueAt(p.bytes, begun))
 		}
 		if time.Since(renewed) > renewEvery {
 			renewed = time.Now()
 			req.Renewals = []*runnerv1.Renewal{{Attempt: p.attempt, Epoch: o.lease.GetEpoch(), Observed: "running"}}
 		}
-		sent := time.Now()
-		answer, err := a.exchange(ctx, req)
-		if err == nil {
-			err = through(answer, p.attempt, sequence)
+		if len(req.Chunks) == 0 {
+			pause(ctx, printEvery/4)
+			if p.err = ctx.Err(); p.err != nil {
+				return p
+			}
+			continue
 		}
-		if p.err = errors.Join(err, p.acks.add(time.Since(sent))); p.err != nil {
+		sent := time.Now()
+		if p.err = errors.Join(a.deliver(ctx, req, p.attempt, sequence), p.acks.add(time.Since(sent))); p.err != nil {
 			return p
 		}
 	}
 	return p
+}
+
+// deliver sends chunks until the last of them is acknowledged. A server that takes no more for now
+// is asked again when it said, as runners do; what it took is not sent again.
+func (a *agent) deliver(ctx context.Context, req *runnerv1.ExchangeRequest, attempt string, last uint64) error {
+	for {
+		answer, err := a.exchange(ctx, req)
+		if err != nil {
+			return err
+		}
+		wait := time.Duration(answer.GetRetryAfterMs()) * time.Millisecond
+		if wait == 0 {
+			return through(answer, attempt, last)
+		}
+		for _, ack := range answer.GetAcks() {
+			if ack.GetAttempt() == attempt && ack.GetChunks() >= last {
+				return through(answer, attempt, last)
+			}
+			req.Chunks = slices.DeleteFunc(req.Chunks, func(c *runnerv1.Chunk) bool {
+				return ack.GetAttempt() == attempt && c.GetSequence() <= ack.GetChunks()
+			})
+		}
+		pause(ctx, wait)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// due are the sizes of the chunks that go into the next exchange.
+func (of part) due(sent int64, begun time.Time) (sizes []int) {
+	if of.rate == 0 {
+		for range max(exchangeBytes/of.chunk, 1) {
+			sizes = append(sizes, of.chunk)
+		}
+		return sizes
+	}
+	steps := int64(time.Since(begun) / printEvery)
+	now := min(steps*of.rate/int64(time.Second/printEvery), of.bytes) - sent
+	for room := int64(exchangeBytes); now > 0 && room > 0; room -= int64(sizes[len(sizes)-1]) {
+		size := int(min(now, int64(of.chunk), room))
+		sizes = append(sizes, size)
+		now -= int64(size)
+	}
+	return sizes
+}
+
+// dueAt is when the byte before end was to be printed; without a rate it is now.
+func (of part) dueAt(end int64, begun time.Time) time.Time {
+	if of.rate == 0 {
+		return time.Now()
+	}
+	step := of.rate / int64(time.Second/printEvery)
+	return begun.Add(time.Duration((end+step-1)/step) * printEvery)
 }
 
 // through wants an acknowledgement of everything up to a sequence.
@@ -151,12 +246,10 @@ func (s *stage) printedReport(
 	orders []order,
 	took time.Duration,
 ) error {
-	bytes, acks, seals := int64(0), newTimes(), newTimes()
-	last := uint64(0)
+	bytes, lines, acks, seals := int64(0), int64(0), newTimes(), newTimes()
 	for i, p := range results {
-		last = uint64(p.bytes / int64(s.report.Settings["chunk_bytes"].(int)))
 		begun := time.Now()
-		if err := agents[i].conclude(ctx, orders[i], last); err != nil {
+		if err := agents[i].conclude(ctx, orders[i], p.chunks); err != nil {
 			return err
 		}
 		if err := s.sealed(ctx, p); err != nil {
@@ -165,12 +258,18 @@ func (s *stage) printedReport(
 		if err := seals.add(time.Since(begun)); err != nil {
 			return err
 		}
-		bytes += p.bytes
+		bytes, lines = bytes+p.bytes, lines+p.lines
 		acks.merge(p.acks)
 	}
 	r := s.report
 	r.value("ingest", "log made durable and acknowledged", float64(bytes)/megabyte/took.Seconds(), "MB/s")
-	r.aim(logAim)
+	if s.report.Settings["megabytes_a_second"] == int64(0) {
+		r.aim(logAim)
+	}
+	r.value("lines", "of about 100 bytes", float64(lines)/took.Seconds(), "lines/s")
+	if s.report.Settings["megabytes_a_second"] == int64(0) {
+		r.aim(linesAim)
+	}
 	r.spread("exchange", "of up to 4 MiB: sent, synced, acknowledged", acks)
 	r.value("server's processor time", "for each MB", 1000*r.Server.Usage.CPU/(float64(bytes)/megabyte), "ms/MB")
 	r.value("generator's processor time", "for each MB", 1000*r.Generator.CPU/(float64(bytes)/megabyte), "ms/MB")

@@ -95,6 +95,13 @@ func (r *Report) wait(name, about string, w *Wait) {
 // aim puts what we want beside the last figure.
 func (r *Report) aim(value float64) { r.Figures[len(r.Figures)-1].Aim = value }
 
+// aims is aim, for what the aim is of.
+func (r *Report) aims(so bool, value float64) {
+	if so {
+		r.aim(value)
+	}
+}
+
 func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }

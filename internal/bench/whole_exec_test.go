@@ -55,8 +55,14 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 		}, []string{"registration", "jobs", "ready until manifest", "ready until leased", "request until answer",
 			"result until acknowledged", "server's processor time", "exchanges", "stored"}},
 		{"logs", func(ctx context.Context, o Options) (*Report, error) {
-			return Logs(ctx, o, LogOptions{Bytes: 10_000_000, Runners: 2, ChunkBytes: 64 << 10})
-		}, []string{"ingest", "exchange", "result until sealed"}},
+			return Logs(ctx, o, LogOptions{Bytes: 10_000_000, Runners: 2, ChunkBytes: 64 << 10, Followers: 1})
+		}, []string{"ingest", "lines", "exchange", "result until sealed", "sent until seen"}},
+		{"logs", func(ctx context.Context, o Options) (*Report, error) {
+			return Logs(ctx, o, LogOptions{Bytes: 300_000, Runners: 3, ChunkBytes: 1 << 10, Rate: 600_000, Followers: 2})
+		}, []string{"ingest", "printed until seen"}},
+		{"compile", func(ctx context.Context, o Options) (*Report, error) {
+			return Compile(ctx, o, CompileOptions{Jobs: 20, Texts: 2, Again: 2})
+		}, []string{"validate", "validate again", "server's processor time"}},
 		{"recover", func(ctx context.Context, o Options) (*Report, error) {
 			return Recover(ctx, o, RecoverOptions{Jobs: 50, Kills: 2})
 		}, []string{"jobs asked for", "kill until ready", "kill until the first manifest", "processor time"}},

@@ -15,7 +15,8 @@ import (
 
 func (a *app) cmdBench() *cobra.Command {
 	family := a.family("bench", "Measure this program on this machine", a.cmdBenchRun(), a.cmdBenchDispatch(),
-		a.cmdBenchFleet(), a.cmdBenchLogs(), a.cmdBenchRecover(), a.cmdBenchIdle(), a.cmdBenchFailover())
+		a.cmdBenchFleet(), a.cmdBenchLogs(), a.cmdBenchCompile(),
+		a.cmdBenchRecover(), a.cmdBenchIdle(), a.cmdBenchFailover())
 	family.Long = `Every measurement starts a server of its own in a temporary folder, as a process of its own, and asks it
 through the API and the runner protocol like anybody else. Its table says what machine it was, how busy,
 and how long the disk took for a synced write before and after; server and generator are told apart.
@@ -143,20 +144,24 @@ count the jobs that go through when all runners are busy. The runners of the gen
 
 func (a *app) cmdBenchLogs() *cobra.Command {
 	o, of := bench.Options{}, bench.LogOptions{}
-	var megabytes, chunk int
+	var megabytes, chunk, rate int
 	command := a.withJSON(&cobra.Command{
 		Use:   "logs",
 		Short: "Measure how much log becomes durable in a second",
 		Long: `Measure how much log a server takes over the runner protocol. Runners send as fast as their chunks are
-acknowledged, which is after the sync; at the end every byte must be in the sealed logs.`,
-		Example: "  fairlead bench logs --megabytes 2000 --runners 8",
-		Args:    cobra.NoArgs,
+acknowledged, which is after the sync, or print by the clock with --rate. Some logs are followed meanwhile, as
+people do in a terminal or a page. At the end every byte must be in the sealed logs, and have been seen.`,
+		Example: "  fairlead bench logs --megabytes 10000 --runners 100\n" +
+			"  fairlead bench logs --megabytes 3000 --runners 100 --rate 100 --followers 20",
+		Args: cobra.NoArgs,
 	})
 	flags := command.Flags()
 	benchFlags(flags, &o)
 	flags.IntVar(&megabytes, "megabytes", 1000, "log in all")
 	flags.IntVar(&of.Runners, "runners", 8, "runners, one printing job each")
 	flags.IntVar(&chunk, "chunk", 256, "size of a chunk in KiB, at most 1024")
+	flags.IntVar(&rate, "rate", 0, "megabytes printed in a second, in all (default as fast as they are acknowledged)")
+	flags.IntVar(&of.Followers, "followers", 4, "logs that somebody follows while they grow")
 	command.RunE = a.bench(&o, func(ctx context.Context) (*bench.Report, error) {
 		for flag, value := range map[string]int{"megabytes": megabytes, "runners": of.Runners, "chunk": chunk} {
 			if err := atLeast(1, flag, value); err != nil {
@@ -166,7 +171,16 @@ acknowledged, which is after the sync; at the end every byte must be in the seal
 		if chunk > 1024 {
 			return nil, usagef("--chunk is %d; a server takes at most 1024 KiB at a time", chunk)
 		}
-		of.Bytes, of.ChunkBytes = int64(megabytes)*1_000_000, chunk<<10
+		for flag, value := range map[string]int{"rate": rate, "followers": of.Followers} {
+			if err := atLeast(0, flag, value); err != nil {
+				return nil, err
+			}
+		}
+		if per := rate * 1_000_000 / of.Runners; rate > 0 && per < 1000 {
+			return nil, usagef("--rate is %d MB/s over %d runners; each must print 1 KB in a second at least", rate, of.Runners)
+		}
+		of.Followers = min(of.Followers, of.Runners)
+		of.Bytes, of.ChunkBytes, of.Rate = int64(megabytes)*1_000_000, chunk<<10, int64(rate)*1_000_000
 		return bench.Logs(ctx, o, of)
 	})
 	return command

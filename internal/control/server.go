@@ -7,8 +7,10 @@ import (
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/recall"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 )
 
@@ -64,15 +66,27 @@ func Partition(p *engine.PartitionStatus) *fairleadv1.Partition {
 }
 
 // Workflows answers WorkflowService.
-type Workflows struct{}
+type Workflows struct {
+	answers recall.Of[question, *fairleadv1.LintResponse]
+}
 
-var _ fairleadv1connect.WorkflowServiceHandler = Workflows{}
+var _ fairleadv1connect.WorkflowServiceHandler = (*Workflows)(nil)
+
+// question is everything that an answer of Lint follows from.
+type question struct {
+	path, event string
+	text        domain.Digest
+}
 
 // Lint implements the contract. It compiles and creates nothing.
-func (Workflows) Lint(_ context.Context, req *fairleadv1.LintRequest) (*fairleadv1.LintResponse, error) {
+func (w *Workflows) Lint(_ context.Context, req *fairleadv1.LintRequest) (*fairleadv1.LintResponse, error) {
 	path := req.GetPath()
 	if path == "" {
 		path = "workflow.yml"
+	}
+	asked := question{path, req.GetEvent(), domain.DigestOf([]byte(req.GetText()))}
+	if known, ok := w.answers.Get(asked); ok {
+		return known, nil // nobody changes an answer
 	}
 	src := workflow.Source{Path: path, Text: []byte(req.GetText())}
 	p, found := workflow.Compile(src, workflow.Inputs{Event: req.GetEvent()}, workflow.DefaultLimits())
@@ -80,8 +94,12 @@ func (Workflows) Lint(_ context.Context, req *fairleadv1.LintRequest) (*fairlead
 	if p != nil {
 		res.PlanJson = string(p.Encode())
 	}
+	w.answers.Put(asked, res, len(res.GetPlanJson())+diagnosticBytes*len(res.GetDiagnostics())+len(path))
 	return res, nil
 }
+
+// diagnosticBytes is about what one takes in memory.
+const diagnosticBytes = 512
 
 // Diagnostics are findings of the compiler in the API's form.
 func Diagnostics(found []workflow.Diagnostic) []*fairleadv1.Diagnostic {

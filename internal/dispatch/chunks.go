@@ -31,7 +31,8 @@ const (
 const closingMax = 9 * time.Minute
 
 // uploadChunks hands the chunks of current leases to the gateway and acknowledges what is
-// durable. A gateway that is away is no refusal: the runner keeps its chunks.
+// durable. A gateway that is away is no refusal: the runner keeps its chunks. One that has enough
+// for now says when to come back.
 func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1.Chunk, acks *acks) error {
 	if len(in) == 0 {
 		return nil
@@ -66,13 +67,19 @@ func (d *Dispatcher) uploadChunks(ctx context.Context, who agent, in []*runnerv1
 		// They open here in a moment, or elsewhere: the runner says all of it again at once.
 		return errNotLeader
 	}
-	if err != nil {
+	var busy *logs.Busy
+	switch {
+	case errors.As(err, &busy):
+		acks.later = max(acks.later, busy.After)
+	case err != nil:
 		d.cfg.Log.Warn("log chunks not taken", "runner", who.Name, "error", err)
 	}
 	for _, a := range done {
 		ack := acks.of(a.Attempt, a.Epoch)
 		ack.Chunks = max(ack.Chunks, a.Through)
 		switch {
+		case errors.As(a.Refused, &busy):
+			acks.later = max(acks.later, busy.After)
 		case errors.Is(a.Refused, logs.ErrSealed), errors.Is(a.Refused, logs.ErrInvalid):
 			// The log is complete without it, or it can never be taken: sending it again
 			// would go on for ever.

@@ -16,6 +16,7 @@ import (
 type acks struct {
 	byID  map[string]*runnerv1.Ack
 	order []*runnerv1.Ack
+	later time.Duration // when to come back with what was not taken; 0: at once
 }
 
 func newAcks() *acks { return &acks{byID: map[string]*runnerv1.Ack{}} }

@@ -251,7 +251,7 @@ func (d *Dispatcher) upload(
 			func(a *runnerv1.Ack) { a.Result = true }})
 	}
 	d.submitAll(ctx, who, asks, acks, res)
-	res.Acks = acks.list()
+	res.Acks, res.RetryAfterMs = acks.list(), acks.later.Milliseconds()
 	return nil
 }
 
