@@ -68,7 +68,7 @@ func (w *watcher) follow(ctx context.Context, c *client.Client) error {
 }
 
 // watchedReport wants every byte to have been seen.
-func (s *stage) watchedReport(results []printed, watchers []*watcher) error {
+func (s *stage) watchedReport(results []printed, watchers []*watcher, rate int64) error {
 	waits, some := newTimes(), false
 	for i, w := range watchers {
 		if w == nil {
@@ -84,7 +84,7 @@ func (s *stage) watchedReport(results []printed, watchers []*watcher) error {
 	if !some {
 		return nil
 	}
-	if s.report.Settings["megabytes_a_second"] == int64(0) {
+	if rate == 0 {
 		s.report.spread("sent until seen", "by whoever follows the log; as fast as it is acknowledged", waits)
 		return nil
 	}
