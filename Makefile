@@ -3,6 +3,7 @@
 
 GO       ?= go
 FUZZTIME ?= 10s
+RELEASE  := -trimpath -buildvcs=auto -ldflags '-s -w'
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # The version in a binary is the commit that go build records.
@@ -31,9 +32,13 @@ demo: build ## run a real project's tests through Fairlead, started by a git pus
 up: build ## start a server with a runner, for your own repositories
 	@bin/fairlead up
 
-build: ## build bin/fairlead and bin/fairlead-runner
+# The command line starts in half the time without a server in it, and hands over to the
+# whole program where it needs one. The whole program alone is ./cmd/fairlead.
+build: ## build bin/fairlead, bin/fairlead-server and bin/fairlead-runner
 	@mkdir -p bin
-	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o bin/ ./cmd/fairlead ./cmd/fairlead-runner
+	@CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/fairlead ./cmd/fairlead-client
+	@CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/fairlead-server ./cmd/fairlead
+	@CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/fairlead-runner ./cmd/fairlead-runner
 
 setup: ## install what the tests need, and say why
 	@scripts/setup.sh

@@ -1,5 +1,6 @@
 // Command fairlead is everything in one program: a server with a runner in it, the server
-// alone, and the commands that people and scripts use.
+// alone, and the commands that people and scripts use. It is enough by itself; beside
+// fairlead-client it is installed as "fairlead-server".
 //
 // It deliberately decides nothing: it wires the rooms of the server together, hands what
 // only it may link to the command line, and leaves.
@@ -13,7 +14,6 @@ package main
 import (
 	"context"
 	"os"
-	"runtime/debug"
 
 	"github.com/fairlead-ci/fairlead/internal/cli"
 	"github.com/fairlead-ci/fairlead/internal/isolate/choose"
@@ -23,7 +23,7 @@ import (
 func main() {
 	runner.MaybeSupervise(choose.Drivers()...)
 	os.Exit(cli.Run(context.Background(), cli.Program{
-		Serve: serve, Probe: probe, Operator: operator{}, Version: version(), Args: os.Args[1:],
+		Serve: serve, Probe: probe, Operator: operator{}, Version: cli.BuildVersion(), Args: os.Args[1:],
 	}))
 }
 
@@ -44,21 +44,4 @@ func probe(ctx context.Context) []cli.Finding {
 		out = append(out, found)
 	}
 	return out
-}
-
-// version is what the build recorded: the module's version, else the commit.
-func version() string {
-	built, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if built.Main.Version != "" && built.Main.Version != "(devel)" {
-		return built.Main.Version
-	}
-	for _, setting := range built.Settings {
-		if setting.Key == "vcs.revision" && len(setting.Value) >= 12 {
-			return "devel-" + setting.Value[:12]
-		}
-	}
-	return "devel"
 }

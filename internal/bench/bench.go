@@ -95,7 +95,7 @@ func measure(ctx context.Context, kind string, o Options, command string, settin
 // begin marks the moment from which on usage counts; a measurement calls it again when
 // its preparations are done.
 func (s *stage) begin() (err error) {
-	if s.before, err = usageOf(s.server.pid()); err != nil {
+	if s.before, err = serverUsage(s.server.pid()); err != nil {
 		return err
 	}
 	s.own, err = usageOf(os.Getpid())
@@ -104,7 +104,7 @@ func (s *stage) begin() (err error) {
 
 // end reads what was taken since begin.
 func (s *stage) end() error {
-	now, err := usageOf(s.server.pid())
+	now, err := serverUsage(s.server.pid())
 	if err != nil {
 		return err
 	}

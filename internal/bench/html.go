@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 )
 
 // Size of a plot, and of the room for its scale.
@@ -56,11 +57,14 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if err := r.Write(&text); err != nil {
 		return err
 	}
-	return page.Execute(w, map[string]any{"Report": r, "Text": text.String(), "Plots": r.plots(),
+	return page().Execute(w, map[string]any{"Report": r, "Text": text.String(), "Plots": r.plots(),
 		"Width": plotLeft + plotWidth, "Height": plotHeight, "Left": plotLeft})
 }
 
-var page = template.Must(template.New("report").Parse(`<!doctype html>
+// page is parsed when it is needed: every command of the program would wait for it.
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("report").Parse(pageText)) })
+
+const pageText = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -90,4 +94,4 @@ path { stroke: var(--rule); fill: none; } text { font-size: 11px; fill: currentC
 </figure>
 {{end}}
 </html>
-`))
+`

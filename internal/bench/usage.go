@@ -17,7 +17,7 @@ type Usage struct {
 	RSSPeak     int64   `json:"rss_peak_bytes"`
 	Anonymous   int64   `json:"rss_anonymous_bytes"` // the rest is the program's file and shared memory
 	CPU         float64 `json:"cpu_seconds"`
-	CPUChildren float64 `json:"cpu_children_seconds"` // of processes that it started and that ended
+	CPUChildren float64 `json:"cpu_children_seconds"` // of processes that it started; of itself only those that ended
 	Written     int64   `json:"written_bytes"`        // to the disk, page cache and all
 	Threads     int     `json:"threads"`
 	CPUPerJob   float64 `json:"cpu_us_per_job,omitempty"` // of a load of many runners
@@ -37,22 +37,8 @@ func usageOf(pid int) (Usage, error) {
 	if u.Threads, err = strconv.Atoi(field(status, "Threads")); err != nil {
 		return fail(err)
 	}
-	stat, err := os.ReadFile(folder + "/stat")
-	if err != nil {
+	if u.CPU, u.CPUChildren, err = timesOf(pid); err != nil {
 		return fail(err)
-	}
-	// The name in parentheses may hold anything; what follows it is numbers.
-	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const userTime, childrenUserTime = 11, 13 // positions after the name
-	if len(rest) <= childrenUserTime+1 {
-		return fail(fmt.Errorf("%d fields in stat", len(rest)))
-	}
-	for i, into := range []*float64{&u.CPU, &u.CPU, &u.CPUChildren, &u.CPUChildren} {
-		ticks, err := strconv.ParseInt(rest[userTime+i], 10, 64)
-		if err != nil {
-			return fail(err)
-		}
-		*into += (time.Duration(ticks) * tick).Seconds()
 	}
 	if text, err := os.ReadFile(folder + "/io"); err == nil { // needs rights that a container may withhold
 		u.Written, _ = strconv.ParseInt(field(text, "write_bytes"), 10, 64)
@@ -60,12 +46,49 @@ func usageOf(pid int) (Usage, error) {
 	return u, nil
 }
 
-// familyOf counts the processes below one, and the memory that is theirs alone: what they
-// share with it, the program's own file, costs nothing more.
-func familyOf(pid int) (count int, private int64, err error) {
+// timesOf is the processor time of a process, and of those below it that have ended.
+func timesOf(pid int) (own, ended float64, err error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	// The name in parentheses may hold anything; what follows it is numbers.
+	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const userTime, childrenUserTime = 11, 13 // positions after the name
+	if len(rest) <= childrenUserTime+1 {
+		return 0, 0, fmt.Errorf("%d fields in stat", len(rest))
+	}
+	for i, into := range []*float64{&own, &own, &ended, &ended} {
+		ticks, err := strconv.ParseInt(rest[userTime+i], 10, 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		*into += (time.Duration(ticks) * tick).Seconds()
+	}
+	return own, ended, nil
+}
+
+// serverUsage is usageOf with the processor time of processes that live on, as supervisors do
+// from one job to the next.
+func serverUsage(pid int) (Usage, error) {
+	u, err := usageOf(pid)
+	if err != nil {
+		return u, err
+	}
+	below, err := descendants(pid)
+	for _, child := range below {
+		if own, ended, err := timesOf(child); err == nil { // else it has ended meanwhile
+			u.CPUChildren += own + ended
+		}
+	}
+	return u, err
+}
+
+// descendants lists the processes below one.
+func descendants(pid int) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return 0, 0, fmt.Errorf("list processes: %w", err)
+		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	children := map[int][]int{}
 	for _, entry := range entries {
@@ -81,9 +104,21 @@ func familyOf(pid int) (count int, private int64, err error) {
 			children[parent] = append(children[parent], child)
 		}
 	}
-	for waiting := children[pid]; len(waiting) > 0; {
-		child := waiting[0]
-		waiting = append(waiting[1:], children[child]...)
+	below := children[pid]
+	for i := 0; i < len(below); i++ {
+		below = append(below, children[below[i]]...)
+	}
+	return below, nil
+}
+
+// familyOf counts the processes below one, and the memory that is theirs alone: what they
+// share with it, the program's own file, costs nothing more.
+func familyOf(pid int) (count int, private int64, err error) {
+	below, err := descendants(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, child := range below {
 		rollup, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/smaps_rollup")
 		if err != nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // headerHave names commits that the client has to the server, so that a push sends only
@@ -86,12 +87,14 @@ func (c *Capture) headers(ctx context.Context, header http.Header) ([]string, er
 }
 
 // httpStatus is how git names the server's answer to a request that failed.
-var httpStatus = regexp.MustCompile(`The requested URL returned error: (\d)\d\d`)
+var httpStatus = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`The requested URL returned error: (\d)\d\d`)
+})
 
 // unreached tells a connection that failed, or a server that failed, from a refusal. Git
 // ends with the same code for all of them, so its words are what there is.
 func unreached(stderr string) bool {
-	if answer := httpStatus.FindStringSubmatch(stderr); answer != nil {
+	if answer := httpStatus().FindStringSubmatch(stderr); answer != nil {
 		return answer[1] == "5"
 	}
 	return strings.Contains(stderr, "unable to access '") || strings.Contains(stderr, "RPC failed") ||

@@ -17,6 +17,7 @@ type status struct {
 	submodules []string // submodules with changes of their own that can't be captured
 	unmerged   []string // files with conflicts
 	staged     bool     // the index differs from HEAD
+	head       string   // HEAD's commit; "(initial)" before the first one
 }
 
 func (s *status) clean() bool { return len(s.paths)+len(s.removed) == 0 && !s.staged }
@@ -25,7 +26,7 @@ func (s *status) clean() bool { return len(s.paths)+len(s.removed) == 0 && !s.st
 // touch the index: git's own refresh of it is an optional lock, which is off.
 func readStatus(ctx context.Context, dir string) (*status, error) {
 	out, err := git(ctx, dir, call{args: []string{"status", "--porcelain=v2", "-z", "--untracked-files=all",
-		"--ignored=no", "--ignore-submodules=none", "--no-renames"}})
+		"--ignored=no", "--ignore-submodules=none", "--no-renames", "--branch", "--no-ahead-behind"}})
 	if err != nil {
 		return nil, fmt.Errorf("read status of %s: %w", dir, err)
 	}
@@ -89,6 +90,9 @@ func (s *status) add(entry string) error {
 			return nil // the working tree equals the index
 		}
 	case "#":
+		if commit, ok := strings.CutPrefix(name, "branch.oid "); ok {
+			s.head = commit
+		}
 		return nil
 	}
 	s.paths = append(s.paths, name)

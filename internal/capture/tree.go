@@ -51,27 +51,67 @@ func Open(ctx context.Context, dir string) (*Tree, error) {
 		originErr error
 	)
 	both.Go(func() {
-		origin, originErr = git(ctx, dir, call{args: []string{"config", "--get", "remote.origin.url"}})
+		origin, originErr = git(ctx, dir, askOrigin())
 	})
 	t, err := look(ctx, dir)
 	both.Wait()
 	if err != nil {
 		return nil, err
 	}
-	var missing *gitError
-	switch {
-	case originErr == nil:
-		t.Origin = strings.TrimSpace(origin)
-	case errors.As(originErr, &missing) && missing.code == 1: // there is no such setting
-	default:
-		return nil, fmt.Errorf("read origin of %s: %w", t.Root, originErr)
-	}
-	return t, nil
+	return t, t.named(origin, originErr)
 }
 
+// named takes git's answer to the question for the origin.
+func (t *Tree) named(origin string, err error) error {
+	var missing *gitError
+	switch {
+	case err == nil:
+		t.Origin = strings.TrimSpace(origin)
+	case errors.As(err, &missing) && missing.code == 1: // there is no such setting
+	default:
+		return fmt.Errorf("read origin of %s: %w", t.Root, err)
+	}
+	return nil
+}
+
+// openPlain is OpenForTake for a plain repository: one git process, or two where the origin may
+// be in the user's own configuration. It returns nil if there was anything unusual.
+func openPlain(ctx context.Context, dir string) *Tree {
+	t := plain(dir)
+	if t == nil {
+		return nil
+	}
+	var both sync.WaitGroup
+	var named error
+	if t.Origin == "" {
+		both.Go(func() { named = t.named(git(ctx, dir, askOrigin())) })
+	}
+	s, err := readStatus(ctx, dir)
+	both.Wait()
+	switch {
+	case named != nil:
+		return nil
+	case errors.Is(err, ErrTooLarge):
+		// Take says so.
+	case err != nil || s.head != "(initial)" && !commitID().MatchString(s.head):
+		return nil
+	case s.head == "(initial)":
+		t.Branch = "" // it does not exist yet
+	default:
+		t.Head = s.head
+	}
+	t.changes = func() (*status, error) { return s, err }
+	return t
+}
+
+func askOrigin() call { return call{args: []string{"config", "--get", "remote.origin.url"}} }
+
 // OpenForTake is Open for a caller that will Take the working tree as it is: what changed
-// is asked at the same time, by a third git process, so that Take need not wait for it.
+// is asked at the same time, so that Take need not wait for it.
 func OpenForTake(ctx context.Context, dir string) (*Tree, error) {
+	if t := openPlain(ctx, dir); t != nil {
+		return t, nil
+	}
 	asked, stop := context.WithCancel(ctx)
 	answer := make(chan func() (*status, error), 1)
 	go func() {

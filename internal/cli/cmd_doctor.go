@@ -35,6 +35,9 @@ here. The exit code is 1 when something failed.`,
 		Args:    cobra.NoArgs,
 	})
 	command.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if a.Probe == nil && a.Whole != nil {
+			return a.whole()
+		}
 		var found []Finding
 		for _, check := range []func(context.Context) []Finding{
 			checkGit, checkShells, a.checkIsolation, checkKernel, a.checkDisk, a.checkServer,

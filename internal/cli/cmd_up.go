@@ -130,7 +130,7 @@ func (a *app) serve(flags *pflag.FlagSet, o *ServeOptions) func(*cobra.Command, 
 			}
 		}
 		if a.Serve == nil {
-			return errors.New("this program was built without a server")
+			return a.whole()
 		}
 		return a.Serve(ctx, *o)
 	})

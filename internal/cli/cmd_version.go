@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -21,4 +22,21 @@ func (a *app) cmdVersion() *cobra.Command {
 		return err
 	})
 	return command
+}
+
+// BuildVersion is what the build of this program recorded: the module's version, else the commit.
+func BuildVersion() string {
+	built, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if built.Main.Version != "" && built.Main.Version != "(devel)" {
+		return built.Main.Version
+	}
+	for _, setting := range built.Settings {
+		if setting.Key == "vcs.revision" && len(setting.Value) >= 12 {
+			return "devel-" + setting.Value[:12]
+		}
+	}
+	return "devel"
 }

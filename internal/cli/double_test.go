@@ -45,6 +45,7 @@ type double struct {
 	runs    []*doubleRun
 	keys    map[string]*doubleReply
 	calls   []string
+	asked   []string // paths of all requests, in their order
 	runners []*fairleadv1.Runner
 	streams int // logs that were followed since somebody waited for one
 	watches int // runs
@@ -110,6 +111,9 @@ func (d *double) start(address string) error {
 		return git.Access{Repo: target.Repo, Push: target.Push, Principal: "admin"}, nil
 	}, git.HandlerOptions{}))
 	d.http = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		d.asked = append(d.asked, r.URL.Path)
+		d.mu.Unlock()
 		if r.Header.Get("Authorization") != "Bearer "+doubleToken && r.URL.Path != "/healthz" {
 			answer, _ := proto.Marshal(&fairleadv1.ErrorInfo{Code: "unauthenticated", Message: "Who are you?"})
 			w.Header().Set("Content-Type", "application/json")

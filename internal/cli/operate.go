@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -93,7 +92,7 @@ func (a *app) operates(
 			return err
 		}
 		if a.Operator == nil {
-			return errors.New("this program was built without a server")
+			return a.whole()
 		}
 		of.Version, of.Actor, of.Progress = a.Version, whoAsks(), newTicker(a.Stderr).tell
 		got, err := work(ctx, of, args)

@@ -27,6 +27,9 @@ type Program struct {
 	Probe func(context.Context) []Finding
 	// Operator looks after what servers keep, for admin.
 	Operator Operator
+	// Whole becomes the program that has all of the above, with the same arguments, and returns
+	// only if it can't. It stands for what is missing.
+	Whole func() error
 	// Extra are commands that main adds.
 	Extra   []*cobra.Command
 	Version string
@@ -50,6 +53,14 @@ func Run(ctx context.Context, p Program) int {
 		return ExitSuccess
 	}
 	return a.fail(ctx, err)
+}
+
+// whole has a command done by the program that can.
+func (a *app) whole() error {
+	if a.Whole == nil {
+		return errors.New("this program was built without a server")
+	}
+	return a.Whole()
 }
 
 // Root is the tree of commands, for documentation.

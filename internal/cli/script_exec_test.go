@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,6 +158,7 @@ func unescape(text string) string {
 //	server restart           cut every connection, and serve again at the same address
 //	server warn FILE TEXT    further runs are accepted with a warning
 //	server calls             print the calls so far
+//	server requests          print the paths of all requests so far, sorted
 func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 	d := ts.Value(doubleKey{}).(*double)
 	if neg || len(args) == 0 {
@@ -209,6 +211,10 @@ func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 	case "calls":
 		fmt.Fprintln(ts.Stdout(), strings.Join(d.calls, "\n"))
 		d.calls = nil
+	case "requests":
+		slices.Sort(d.asked)
+		fmt.Fprintln(ts.Stdout(), strings.Join(d.asked, "\n"))
+		d.asked = nil
 	default:
 		ts.Fatalf("unknown verb %q", args[0])
 	}

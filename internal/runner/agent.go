@@ -316,7 +316,7 @@ func (a *agent) spawn(e effSpawn) {
 	}
 	a.c.Logger.Info("attempt starts", "attempt", attempt, "epoch", e.manifest.Epoch, "job", e.manifest.JobName)
 	time.AfterFunc(warmDelay, a.reserve.resume)
-	if w := a.reserve.take(order.Sandbox); w != nil {
+	if w := a.reserve.take(order.Sandbox, e.manifest.Tier); w != nil {
 		handle, err := w.Give(order)
 		if err == nil {
 			f := a.newFollower(attempt, folder, a.c.Driver, handle)

@@ -62,9 +62,11 @@ const (
 	warmLook = time.Minute
 	// warmBackoffMax bounds the pause after one that did not live.
 	warmBackoffMax = 5 * time.Minute
-	// warmDelay is how long an attempt that begins has the machine for itself. One that
-	// ends sooner gives it back sooner.
+	// warmDelay is how long an attempt that begins has the machine for itself, and its
+	// supervisor is expected back. One that ends sooner gives both back sooner.
 	warmDelay = 200 * time.Millisecond
+	// warmUses is how many attempts one supervisor has at most, one after the other.
+	warmUses = 64
 )
 
 // networkUsual is the network of almost every job, and so of what is started ahead.

@@ -131,7 +131,12 @@ type machine struct {
 	offered  bool    // the server knows all open slots
 	since    instant // when the oldest report that waits for an upload came; 0: none
 	renewed  instant // when the renewals that were last answered were sent
-	effects  []any
+	uploaded instant // when an upload was last answered
+	// paused: the next poll waits for pollPause. A poll that names an attempt whose result is on
+	// its way is answered with the news that its lease has ended, and this is no reason to wait:
+	// the answer to that upload ends the pause, or has come already.
+	paused  bool
+	effects []any
 }
 
 func newMachine(c config) *machine {

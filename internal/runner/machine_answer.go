@@ -41,6 +41,10 @@ func (m *machine) answered(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1
 		m.ack(a, now)
 	}
 	if k == upload {
+		m.uploaded = now
+		if m.paused {
+			m.paused, m.calls[poll].notYet = false, 0
+		}
 		m.each(func(h *held) {
 			if h.resendAt != 0 {
 				h.resendAt = min(h.resendAt, now.Add(resendSoon))
@@ -49,8 +53,8 @@ func (m *machine) answered(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1
 	}
 	if after := resp.GetRetryAfterMs(); after > 0 {
 		c.notYet = now.Add(time.Duration(after) * time.Millisecond)
-	} else if k == poll && now < sent.Add(pollPause/2) && idle(resp) {
-		c.notYet = now.Add(pollPause)
+	} else if k == poll && now < sent.Add(pollPause/2) && idle(resp) && m.uploaded <= sent {
+		c.notYet, m.paused = now.Add(pollPause), true
 	}
 }
 
@@ -72,6 +76,7 @@ func (m *machine) failed(k kind, req *runnerv1.ExchangeRequest, err error, now i
 	c := &m.calls[k]
 	c.flying = false
 	c.tries++
+	m.paused = m.paused && k != poll
 	pause := min(backoffFirst<<min(c.tries-1, 10), backoffMax)
 	if k == beat {
 		pause = min(pause, m.renewEvery()/4) // there may be a lease to save

@@ -128,6 +128,7 @@ func (m *machine) send(k kind, now instant) {
 	}
 	switch k {
 	case poll:
+		m.paused = false
 		req.WaitMs = cmp.Or(m.timing.GetPollMs(), pollDefault.Milliseconds())
 		req.TakesBatches = true
 		req.KnownKeys = slices.Sorted(maps.Keys(m.keys))

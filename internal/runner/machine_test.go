@@ -366,3 +366,42 @@ func TestAnUploadIsBoundedAndAResultComesAfterItsLog(t *testing.T) {
 		t.Fatalf("%d chunks, %d results", len(up.GetChunks()), len(up.GetResults()))
 	}
 }
+
+// TestAPollThatAReportOvertookDoesNotPause: the poll named an attempt that a report beside it
+// ended, and was answered with just that. The next job must not wait for it.
+func TestAPollThatAReportOvertookDoesNotPause(t *testing.T) {
+	over := &runnerv1.ExchangeResponse{Renewals: []*runnerv1.RenewalReply{{Attempt: "att_a", Epoch: 2}}}
+	for _, first := range []kind{poll, upload} {
+		r := newRig(t, 2)
+		r.answer(upload, &runnerv1.ExchangeResponse{})
+		r.running("att_a")
+		r.answer(poll, &runnerv1.ExchangeResponse{Cancels: []*runnerv1.Cancel{{Attempt: "att_other"}}})
+		r.m.spooled("att_a", news{result: &runnerv1.Result{Attempt: "att_a", Epoch: 2}}, r.now)
+		r.settle()
+		r.pass(time.Millisecond)
+		answers := map[kind]*runnerv1.ExchangeResponse{
+			poll:   over,
+			upload: {Acks: []*runnerv1.Ack{{Attempt: "att_a", Epoch: 2, Result: true}}},
+		}
+		r.answer(first, answers[first])
+		if waits := r.sent[poll] == nil; first == poll && !waits {
+			t.Error("nothing had changed, and the poll was said again at once")
+		}
+		r.pass(time.Millisecond)
+		second := poll + upload - first
+		r.answer(second, answers[second])
+		if r.sent[poll] == nil {
+			t.Errorf("%v first: no poll waits after the report was taken", first)
+		}
+		// A server that answers nothing at once is not asked in a tight loop.
+		r.pass(time.Millisecond)
+		r.answer(poll, &runnerv1.ExchangeResponse{})
+		if r.sent[poll] != nil {
+			t.Errorf("%v first: the poll was said again at once", first)
+		}
+		r.pass(pollPause)
+		if r.sent[poll] == nil {
+			t.Errorf("%v first: no poll after the pause", first)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/isolate"
 	"github.com/fairlead-ci/fairlead/internal/runner/supervisor"
 )
@@ -34,14 +35,18 @@ type reserve struct {
 	// mu guards what follows.
 	mu        sync.Mutex
 	waiting   []*waiting
-	paused    bool // the machine is busy with an attempt that has just begun
-	failures  int  // since one was of use
+	making    int                    // are about to be among them
+	lent      map[*waiting]time.Time // have an attempt, since when
+	paused    bool                   // the machine is busy with an attempt that has just begun
+	failures  int                    // since one was of use
 	notBefore time.Time
 }
 
 type waiting struct {
-	warm  *supervisor.Warm
-	since time.Time
+	warm   *supervisor.Warm
+	since  time.Time
+	uses   int  // attempts that its process has had
+	strict bool // the attempt that it has must be its last
 }
 
 func newReserve(c *Config) *reserve {
@@ -49,7 +54,7 @@ func newReserve(c *Config) *reserve {
 	if _, ok := c.Driver.(isolate.Warmer); !ok || c.Cold {
 		size = 0
 	}
-	return &reserve{c: c, size: size, nudge: make(chan struct{}, 1)}
+	return &reserve{c: c, size: size, nudge: make(chan struct{}, 1), lent: make(map[*waiting]time.Time)}
 }
 
 // blank is what a waiting supervisor is told.
@@ -74,7 +79,7 @@ func (r *reserve) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		r.renew(ctx)
-		for r.lacks(time.Now()) && ctx.Err() == nil {
+		for ctx.Err() == nil && r.claim(time.Now()) {
 			if err := r.add(ctx); err != nil {
 				r.c.Logger.Warn("no supervisor is started ahead; jobs start slower", "error", err)
 				r.failed()
@@ -84,11 +89,28 @@ func (r *reserve) run(ctx context.Context) {
 	}
 }
 
-// lacks reports whether one more is wanted now, and the machine can spare it.
-func (r *reserve) lacks(now time.Time) bool {
+// claim reports whether one more is wanted now, and the machine can spare it. The caller makes
+// it.
+func (r *reserve) claim(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.waiting) < r.size && !r.paused && !now.Before(r.notBefore) && memoryAvailable() >= warmMemoryMin
+	if !r.lacks(now) || r.paused || now.Before(r.notBefore) || memoryAvailable() < warmMemoryMin {
+		return false
+	}
+	r.making++
+	return true
+}
+
+// lacks reports whether there are too few, with those whose attempt has just begun: a short one
+// gives its supervisor back sooner than another is started. mu is held.
+func (r *reserve) lacks(now time.Time) bool {
+	n := len(r.waiting) + r.making
+	for one, at := range r.lent {
+		if !one.strict && now.Sub(at) < warmDelay {
+			n++
+		}
+	}
+	return n < r.size
 }
 
 // next is how long there is nothing to do, if nothing happens.
@@ -99,7 +121,7 @@ func (r *reserve) next(now time.Time) time.Duration {
 	for _, w := range r.waiting {
 		next = min(next, max(warmAge-now.Sub(w.since), 0))
 	}
-	if len(r.waiting) < r.size && !r.paused {
+	if r.lacks(now) && !r.paused {
 		next = min(next, max(r.notBefore.Sub(now), 0), warmLook)
 		if !now.Before(r.notBefore) {
 			next = warmLook // there is no memory for it
@@ -118,14 +140,10 @@ func (r *reserve) failed() {
 
 func (r *reserve) add(ctx context.Context) error {
 	w, err := supervisor.WarmUp(r.c.program, r.blank(), r.c.Driver)
+	r.made(ctx, &waiting{warm: w, since: time.Now()}, err)
 	if err != nil {
 		return err
 	}
-	one := &waiting{w, time.Now()}
-	r.mu.Lock()
-	r.waiting = append(r.waiting, one)
-	r.mu.Unlock()
-	r.watching.Go(func() { r.watch(ctx, one) })
 	select {
 	case <-w.Ready():
 	case <-w.Gone():
@@ -134,21 +152,75 @@ func (r *reserve) add(ctx context.Context) error {
 	return nil
 }
 
-// watch replaces a supervisor that ends while it waits: killed by hand, by the kernel
-// for its memory, or by a job that may do so.
+// made puts one that was claimed among those that wait.
+func (r *reserve) made(ctx context.Context, one *waiting, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.making--
+	if err == nil {
+		r.waiting = append(r.waiting, one)
+		r.watching.Go(func() { r.watch(ctx, one) })
+	}
+}
+
+// watch replaces a supervisor that ends while it waits (killed by hand, by the kernel
+// for its memory, or by a job that may do so), and has one wait again that is free.
 func (r *reserve) watch(ctx context.Context, one *waiting) {
 	select {
 	case <-one.warm.Gone():
+	case <-one.warm.Free():
+		r.back(ctx, one)
+		return
 	case <-ctx.Done():
+		if r.forget(one) {
+			one.warm.Release()
+		}
+		return
+	}
+	if r.forget(one) {
+		r.wake() // it had an order, and has done with it
 		return
 	}
 	if !r.remove(one) {
-		return // it had an order, and has done with it
+		return // it was let go
 	}
 	r.failed()
 	r.c.Logger.Warn("a waiting supervisor ended; jobs start slower until there is another",
 		"said", strings.TrimSpace(one.warm.LastWords()))
 	r.clear(one.warm.Clear(ctx))
+}
+
+// forget says of one that it has no attempt any more. It reports whether it had.
+func (r *reserve) forget(one *waiting) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, had := r.lent[one]
+	delete(r.lent, one)
+	return had
+}
+
+// back has a supervisor wait again that has done with its attempt, if there is use for it.
+func (r *reserve) back(ctx context.Context, one *waiting) {
+	r.mu.Lock()
+	delete(r.lent, one)
+	again := ctx.Err() == nil && !one.strict && one.uses < warmUses && r.lacks(time.Now()) &&
+		memoryAvailable() >= warmMemoryMin
+	if again {
+		r.making++
+	}
+	r.mu.Unlock()
+	if !again {
+		one.warm.Release()
+		r.wake()
+		return
+	}
+	w, err := one.warm.Renew(r.blank())
+	r.made(ctx, &waiting{warm: w, since: time.Now(), uses: one.uses}, err)
+	if err != nil {
+		r.c.Logger.Warn("a supervisor can't be used again; jobs start slower until there is another", "error", err)
+		r.failed()
+		r.wake()
+	}
 }
 
 // clear says that something could not be removed now. The next start does it.
@@ -200,7 +272,9 @@ func (r *reserve) wake() {
 // take hands out a supervisor that suits the sandbox, the one that has waited longest,
 // or nil. The reserve is not filled again before resume, so that the job which begins
 // has the machine for itself.
-func (r *reserve) take(spec isolate.Spec) *supervisor.Warm {
+//
+// Trust: whoever had a job of strangers has no other one after it.
+func (r *reserve) take(spec isolate.Spec, tier domain.Tier) *supervisor.Warm {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.paused = true
@@ -208,6 +282,9 @@ func (r *reserve) take(spec isolate.Spec) *supervisor.Warm {
 		if w.warm.Fits(spec) {
 			r.waiting = append(r.waiting[:i:i], r.waiting[i+1:]...)
 			r.failures = 0
+			w.uses++
+			w.strict = tier.Rank() < domain.TierTrusted.Rank()
+			r.lent[w] = time.Now()
 			return w.warm
 		}
 	}
@@ -225,6 +302,7 @@ func (r *reserve) resume() {
 // dismiss lets go of all that wait. They would notice by themselves that the runner is
 // gone; a runner that ends in order leaves nothing behind.
 func (r *reserve) dismiss() {
+	r.watching.Wait() // whoever comes back now waits with the others
 	r.mu.Lock()
 	left := r.waiting
 	r.waiting = nil
@@ -240,7 +318,6 @@ func (r *reserve) dismiss() {
 		})
 	}
 	all.Wait()
-	r.watching.Wait()
 }
 
 // memoryAvailable is what the kernel would give without swapping; very much where it

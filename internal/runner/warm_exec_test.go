@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/isolate"
 	"github.com/fairlead-ci/fairlead/internal/isolate/inside"
+	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/runner/supervisor"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
@@ -161,4 +165,98 @@ func TestWhatWaitsDiesWithItsRunner(t *testing.T) {
 	startRunner(t, p, data, isolate.Process)
 	swept(t, data, states)
 	wantResult(t, p, p.result(p.start(p.order(plan.Step{Script: "true"}))), domain.OutcomeSuccess, "")
+}
+
+// served tells of each attempt which process supervised it: the parent of its sandbox's init,
+// which is the parent of a step.
+func served(t *testing.T, p *peer, m *manifest.Manifest) (pid int) {
+	t.Helper()
+	a := p.start(m)
+	p.result(a)
+	for line := range strings.Lines(p.log(a)) {
+		if _, err := fmt.Sscanf(line, "supervisor %d", &pid); err == nil {
+			return pid
+		}
+	}
+	t.Fatalf("log %q", p.log(a))
+	return 0
+}
+
+const sayWho = `read -r line < /proc/$PPID/stat; set -- ${line##*) }; echo supervisor $2
+`
+
+// TestASupervisorServesOneAttemptAfterTheOther counts processes: a chain of jobs starts none
+// but those of its sandboxes.
+func TestASupervisorServesOneAttemptAfterTheOther(t *testing.T) {
+	p := newPeer(t)
+	data := t.TempDir()
+	startRunner(t, p, data, isolate.Process)
+	pids := map[int]bool{}
+	for _, s := range hatched(t, data, 2) {
+		pids[s.Pid] = true
+	}
+	for i := range 6 {
+		step := plan.Step{Script: sayWho}
+		if i%2 == 1 {
+			step.Script += "exit 3" // its own affair
+		}
+		if pid := served(t, p, p.order(step)); !pids[pid] {
+			t.Errorf("attempt %d was supervised by process %d, not by one of %v", i, pid, pids)
+		}
+		for _, s := range hatched(t, data, 2) {
+			if !pids[s.Pid] || s.Attempt != "" {
+				t.Errorf("after attempt %d process %d waits, with state %+v", i, s.Pid, s)
+			}
+		}
+	}
+	for pid := range pids {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(open) > 20 {
+			t.Errorf("process %d holds %d files after its attempts", pid, len(open))
+		}
+	}
+}
+
+// TestASupervisorThatMayNotGoOnDoesNot: one whose attempt was a stranger's, was stopped, or left
+// something has no other.
+func TestASupervisorThatMayNotGoOnDoesNot(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		tier         domain.Tier
+		cancel       bool
+	}{
+		{name: "the attempt was a stranger's", tier: domain.TierUntrusted},
+		{name: "the attempt was cancelled", tier: domain.TierTrusted, script: "sleep 60", cancel: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPeer(t)
+			data := t.TempDir()
+			startRunner(t, p, data, isolate.Process)
+			first := hatched(t, data, 2)
+			m := p.order(plan.Step{Script: sayWho + c.script})
+			m.Tier = c.tier
+			a := p.start(m)
+			if c.cancel {
+				p.logged(a, "supervisor")
+				p.update(func() { p.cancels[a] = &runnerv1.Cancel{Attempt: a, Epoch: 1, Reason: "cancelled", GraceMs: 300} })
+			}
+			p.result(a)
+			var pid int
+			if _, err := fmt.Sscanf(p.log(a), "supervisor %d", &pid); err != nil {
+				t.Fatalf("log %q: %v", p.log(a), err)
+			}
+			if !slices.ContainsFunc(first, func(s supervisor.State) bool { return s.Pid == pid }) {
+				t.Fatalf("process %d had not waited", pid)
+			}
+			waitFor(t, func() bool { return unix.Kill(pid, 0) != nil })
+			for _, s := range hatched(t, data, 2) {
+				if s.Pid == pid {
+					t.Errorf("process %d waits for another attempt", pid)
+				}
+			}
+		})
+	}
 }

@@ -31,6 +31,14 @@ var walls = []wall{
 		why: "a client knows the server by its contract only; cmd/fairlead gives it what `up` and `server` need",
 	},
 	{
+		from: []string{"cmd/fairlead-client"},
+		never: append([]string{"internal/engine", "internal/store", "internal/core", "internal/credential",
+			"internal/dispatch", "internal/httpapi", "internal/web", "internal/telemetry", "internal/runner",
+			"internal/isolate", "internal/scm", "internal/blob", "internal/logs", "github.com/prometheus",
+			"go.opentelemetry.io", "google.golang.org/grpc", "github.com/a-h/templ"}, sqlDrivers...),
+		why: "every command waits for what this program links to start; what needs a server is handed over",
+	},
+	{
 		from:  []string{"api/..."},
 		never: []string{"internal/core", "internal/engine", "internal/store"},
 		why:   "nothing of the core goes over a wire unconverted",

@@ -41,8 +41,11 @@ func build(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binaries = dir
-	for _, name := range []string{"fairlead", "fairlead-runner"} {
-		out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+name).CombinedOutput()
+	// As `make build` lays them out: what people type hands over to the whole program.
+	for name, command := range map[string]string{
+		"fairlead": "fairlead-client", "fairlead-server": "fairlead", "fairlead-runner": "fairlead-runner",
+	} {
+		out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+command).CombinedOutput()
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)
 			return 1

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,8 +83,9 @@ func (g *group) open() (*os.File, error) {
 }
 
 // kill ends every process of the group and waits until the kernel says that it is
-// empty. A group that does not exist is empty.
-func (g *group) kill(ctx context.Context) error {
+// empty. A group that does not exist is empty. dying is one that may still be on its way out,
+// which takes the kernel longer than anything else here; 0 is none.
+func (g *group) kill(ctx context.Context, dying int) error {
 	err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0o200)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil
@@ -98,6 +100,9 @@ func (g *group) kill(ctx context.Context) error {
 	defer func() { _ = events.Close() }()
 	buf := make([]byte, 256)
 	for {
+		if dying != 0 && g.holdsOnly(dying) {
+			return nil
+		}
 		n, err := events.ReadAt(buf, 0)
 		if n == 0 && err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("kill cgroup %s: %w", g.path, err)
@@ -112,6 +117,17 @@ func (g *group) kill(ctx context.Context) error {
 		set := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
 		_, _ = unix.Poll(set, 100)
 	}
+}
+
+// holdsOnly reports whether nobody else is in the group. The list has no members of groups
+// below it, so there must be none of these; whoever could make one is in the list.
+func (g *group) holdsOnly(pid int) bool {
+	list, err := os.ReadFile(filepath.Join(g.path, "cgroup.procs"))
+	if text := strings.TrimSpace(string(list)); err != nil || text != "" && text != strconv.Itoa(pid) {
+		return false
+	}
+	stat, err := os.ReadFile(filepath.Join(g.path, "cgroup.stat"))
+	return err == nil && strings.HasPrefix(string(stat), "nr_descendants 0\n")
 }
 
 // remove deletes the empty group and what the job made below it. The kernel may take a

@@ -91,7 +91,7 @@ func (*Driver) Cleanup(ctx context.Context, spec isolate.Spec) error {
 	}
 	if h.Cgroup != "" {
 		g := &group{path: h.Cgroup}
-		if err := g.kill(ctx); err != nil {
+		if err := g.kill(ctx, 0); err != nil {
 			return fmt.Errorf("clean up sandbox %s: %w", spec.ID, err)
 		}
 		g.remove(ctx)

@@ -224,7 +224,11 @@ func (s *sandbox) KillAll(ctx context.Context) error {
 	defer s.client.Close()
 	asked := s.client.KillAll(ctx)
 	if s.group != nil {
-		if err := s.group.kill(ctx); err != nil {
+		dying := 0
+		if asked == nil {
+			dying = s.init.Pid // by its word it has nobody left
+		}
+		if err := s.group.kill(ctx, dying); err != nil {
 			return fmt.Errorf("kill sandbox %s: %w", s.spec.ID, err)
 		}
 		asked = nil // whatever the init could not do, the kernel has done

@@ -60,6 +60,7 @@ func Spawn(program string, order Order) (*Handle, error) {
 		_ = p.cmd.Process.Kill()
 		return fail(err)
 	}
+	p.leave()
 	return h, nil
 }
 
@@ -141,11 +142,12 @@ func (p *process) give(order Order, at *place) (*Handle, error) {
 		h.Release()
 		return nil, fmt.Errorf("give the order: %w", err)
 	}
-	// Only this direction: closing while the other end has something to say would cost it
-	// what it has not read.
-	_ = p.conn.CloseWrite()
 	return h, nil
 }
+
+// leave says that there are no more instructions. Only this direction is closed: closing both
+// while the other end has something to say would cost it what it has not read.
+func (p *process) leave() { _ = p.conn.CloseWrite() }
 
 // listen makes the socket before its owner exists, so that connecting can't come too
 // early. Its path may be longer than a socket's name can be, so it goes through the
@@ -233,6 +235,11 @@ func (h *Handle) Kill() { h.send(control{Op: opKill}) }
 // Force ends the supervisor's process, whatever state it is in. What it leaves is for
 // Bury, once Gone is closed.
 func (h *Handle) Force() error {
+	select {
+	case <-h.gone:
+		return nil // its process, if there is one, belongs to another attempt now
+	default:
+	}
 	state, err := h.folder.Load()
 	if err != nil {
 		return err

@@ -8,13 +8,15 @@
 // never written down.
 //
 // It may be started before there is an attempt for it; then it starts what it can for
-// nobody, and waits for its one order.
+// nobody, and waits for its order. When nothing of that attempt is left, it may be had wait
+// for another.
 //
 // Invariants: without an extension the job is dead before abandonBy, judged by a clock
 // that counts suspended time; the result is spooled only after every process of the job
 // is gone; the attempt's folder holds no secret; whoever finds the folder can tell a
-// supervisor that lives, one that finished and one that died; one that waits holds
-// nothing of any job, and ends with its runner.
+// supervisor that lives, one that finished and one that died; one that waits has
+// no attempt's token, folder or connection, and ends with its runner; no process has two attempts at a time, nor a
+// second one after a first that did not come to an end of its own.
 //
 // Read next: order.go, main.go, warm.go, client_exec.go
 package supervisor

@@ -14,6 +14,12 @@ import (
 // orderFiles is how many files come with an order.
 const orderFiles = 2
 
+// Words of a supervisor on the order socket, one byte each.
+const (
+	saidReady byte = 1 // everything is there that can be started ahead
+	saidFree  byte = 2 // nothing of the attempt is left here, and it may be given another
+)
+
 // unixConn makes a connection of a socket, which it closes.
 func unixConn(f *os.File) (*net.UnixConn, error) {
 	defer func() { _ = f.Close() }()
@@ -57,9 +63,15 @@ func tell(conn *net.UnixConn, i instruction, files ...*os.File) error {
 // intake is the supervisor's end of the order socket.
 type intake struct {
 	conn  *net.UnixConn
-	files []*os.File
-	left  int // bytes that may still come
+	files []*os.File // that came and belong to no instruction yet, in their order
+	left  int        // bytes that may still come
 	text  *json.Decoder
+}
+
+// intaken is what came of waiting for an instruction.
+type intaken struct {
+	instruction
+	err error
 }
 
 func newIntake(conn *net.UnixConn) *intake {
@@ -107,8 +119,34 @@ func (in *intake) next() (instruction, error) {
 	if err := in.text.Decode(&i); err != nil {
 		return i, err
 	}
-	if i.Order != nil && (len(in.files) != orderFiles || i.Order.Manifest == nil) {
+	if i.Order != nil && (len(in.files) < orderFiles || i.Order.Manifest == nil) {
 		return i, fmt.Errorf("the order came with %d files, not %d, or has no manifest", len(in.files), orderFiles)
 	}
+	if i.Blank != nil && i.Blank.Said && len(in.files) == 0 {
+		return i, errors.New("the file to print into did not come")
+	}
 	return i, nil
+}
+
+// ahead waits for an instruction beside other work. Nobody else reads until it came.
+func (in *intake) ahead() <-chan intaken {
+	came := make(chan intaken, 1)
+	go func() {
+		i, err := in.next()
+		came <- intaken{i, err}
+	}()
+	return came
+}
+
+// take hands out the files of an instruction, those that came first.
+func (in *intake) take(n int) []*os.File {
+	files := in.files[:n:n]
+	in.files = in.files[n:]
+	return files
+}
+
+// over reports whether an error says that the runner is gone, or wants nothing more. Half
+// an instruction is none: it was never acknowledged.
+func over(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET)
 }

@@ -57,6 +57,8 @@ type supervisor struct {
 	stalled   bool                       // the server took nothing for long while the spool was full
 	runners   map[net.Conn]chan struct{} // each gets a token when there is more to read
 	dropped   bool                       // the runner wants no result any more
+	natural   bool                       // the job came to an end of its own
+	parted    bool                       // whoever connects now is too late
 }
 
 func supervise(drivers []isolate.Driver) error {
@@ -77,48 +79,126 @@ func supervise(drivers []isolate.Driver) error {
 		return err
 	}
 	in := newIntake(conn)
-	first, err := in.next()
-	if err != nil {
-		return fmt.Errorf("read order: %w", err)
-	}
-	order, warm := first.Order, (*nest)(nil)
-	if first.Blank != nil {
-		if warm, err = settle(*first.Blank, drivers); err != nil {
+	for served := false; ; served = true {
+		fit, err := turn(in, drivers, ending, served)
+		if err != nil || !fit {
 			return err
 		}
+		// A runner that has gone does not read this, and is seen to be gone in the next turn.
+		_, _ = conn.Write([]byte{saidFree})
+	}
+}
+
+// turn takes one order and carries it out. It reports whether this process may take another.
+func turn(in *intake, drivers []isolate.Driver, ending <-chan os.Signal, served bool) (fit bool, err error) {
+	var first intaken
+	select {
+	case first = <-in.ahead():
+	case <-ending:
+		return false, nil
+	}
+	switch {
+	case first.err != nil && served && over(first.err):
+		return false, nil // it is not needed any more
+	case first.err != nil:
+		return false, fmt.Errorf("read order: %w", first.err)
+	}
+	order, warm := first.Order, (*nest)(nil)
+	if b := first.Blank; b != nil {
+		if b.Said {
+			if err := sayInto(in.take(1)[0]); err != nil {
+				return false, err
+			}
+		}
+		if warm, err = settle(*b, drivers, in.ahead(), served); err != nil {
+			return false, err
+		}
 		// A runner that has gone, or given the order already, does not read this.
-		_, _ = conn.Write([]byte{1})
-		if order, err = warm.wait(in, ending); order == nil {
-			return errors.Join(err, warm.leave())
+		_, _ = in.conn.Write([]byte{saidReady})
+		if order, err = warm.wait(ending); order == nil {
+			return false, errors.Join(err, warm.leave())
 		}
 	}
-	_ = conn.Close()
 	s, err := begin(*order, warm, drivers)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return s.serve(in.files, ending)
+	return s.serve(in.take(orderFiles), ending)
 }
 
 // serve carries out the order.
-func (s *supervisor) serve(files []*os.File, ending <-chan os.Signal) error {
+func (s *supervisor) serve(files []*os.File, ending <-chan os.Signal) (fit bool, err error) {
 	if err := sayInto(files[1]); err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	s.cancel = cancel
 	go func() {
-		<-ending
-		cancel(&job.Killed{Class: domain.FailurePlatform, Message: "the runner's machine is going down"})
+		select {
+		case <-ending:
+			cancel(&job.Killed{Class: domain.FailurePlatform, Message: "the runner's machine is going down"})
+		case <-ctx.Done():
+		}
 	}()
 	go s.fence()
 	listener, err := net.FileListener(files[0])
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return false, fmt.Errorf("listen: %w", err)
 	}
 	_ = files[0].Close()
 	go s.accept(listener)
-	return s.run(ctx)
+	if err := s.run(ctx); err != nil {
+		return false, err
+	}
+	s.part(listener)
+	return ctx.Err() == nil && s.fit(), nil
+}
+
+// part ends every conversation about the attempt: for whoever listens, its supervisor has
+// ended.
+func (s *supervisor) part(listener net.Listener) {
+	_ = listener.Close()
+	_ = s.alarm.file.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parted = true
+	for conn := range s.runners {
+		_ = conn.Close()
+	}
+}
+
+// fit reports whether this process is as good as a new one: it was started ahead, the attempt
+// came to an end of its own, and nothing of it is left, neither a folder nor a child.
+func (s *supervisor) fit() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.warm != nil && !s.warm.stays && s.natural && !s.dropped && buried()
+}
+
+// buried takes the exit of every orphan that came to this process. It reports whether no child
+// is left.
+func buried() bool {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return errors.Is(err, unix.ECHILD)
+		case pid == 0:
+			return false
+		}
+	}
+}
+
+// natural reports whether a result says that nothing was done to the job: nobody stopped it,
+// and nothing of this machine failed.
+func natural(r *runnerv1.Result) bool {
+	switch domain.FailureClass(r.GetFailureClass()) {
+	case domain.FailureNone, domain.FailureUserCode:
+		return true
+	}
+	return false
 }
 
 // sayInto makes a file what this process prints into.
@@ -204,6 +284,9 @@ func (s *supervisor) run(ctx context.Context) error {
 	// Nothing of the job is alive. Erasing what it stored is this machine's own affair:
 	// the slot waits for it, the result does not.
 	reported := s.report(result)
+	s.mu.Lock()
+	s.natural = natural(result)
+	s.mu.Unlock()
 	err = errors.Join(reported, s.destroy(box))
 	if s.warm != nil {
 		<-s.warm.erased
@@ -299,6 +382,11 @@ func (s *supervisor) accept(l net.Listener) {
 		more := make(chan struct{}, 1)
 		more <- struct{}{} // whoever comes later has missed what was said before
 		s.mu.Lock()
+		if s.parted {
+			s.mu.Unlock()
+			_ = conn.Close()
+			return
+		}
 		s.runners[conn] = more
 		s.mu.Unlock()
 		go s.listen(conn)

@@ -47,6 +47,9 @@ type Blank struct {
 	// Sandbox is what is started ahead: like that of the attempts to come, but with an ID
 	// and a folder of its own.
 	Sandbox isolate.Spec `json:"sandbox"`
+	// Said is set when a file to print into comes with it: the one of before was the last
+	// attempt's.
+	Said bool `json:"said,omitempty"`
 }
 
 // instruction is a message of the runner on the order socket. An order comes with two

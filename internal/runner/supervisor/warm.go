@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fairlead-ci/fairlead/internal/isolate"
 )
@@ -17,15 +14,18 @@ import (
 // warmPatience bounds what a warm sandbox takes to start.
 const warmPatience = time.Minute
 
-// nest is a supervisor's state while it waits for its order. It holds nothing of any job.
+// nest is a supervisor's state while it waits for its order. It refers to nothing of any job.
 type nest struct {
 	folder Folder
 	box    isolate.Warm
-	erased chan struct{} // closed when the folder is gone, after take
+	came   <-chan intaken // the order
+	erased chan struct{}  // closed when the folder is gone, after take, or could not be removed
+	stays  bool           // it could not be removed; to be read after erased
 }
 
-// settle starts ahead what every attempt needs, and writes down how to clean it up.
-func settle(b Blank, drivers []isolate.Driver) (*nest, error) {
+// settle starts ahead what every attempt needs, and writes down how to clean it up. A process
+// that has served an attempt has rehearsed.
+func settle(b Blank, drivers []isolate.Driver, came <-chan intaken, served bool) (*nest, error) {
 	d, err := driverOf(b.Driver, drivers)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func settle(b Blank, drivers []isolate.Driver) (*nest, error) {
 	if !ok {
 		return nil, fmt.Errorf("the isolation driver %s starts nothing ahead", b.Driver)
 	}
-	n := &nest{folder: Folder(b.Folder), erased: make(chan struct{})}
+	n := &nest{folder: Folder(b.Folder), came: came, erased: make(chan struct{})}
 	if err := n.folder.save(State{
 		Driver: b.Driver, Sandbox: b.Sandbox, Boot: BootID(), Pid: os.Getpid(), Born: bornAt(os.Getpid()),
 	}); err != nil {
@@ -45,6 +45,9 @@ func settle(b Blank, drivers []isolate.Driver) (*nest, error) {
 	if n.box, err = warmer.Warm(ctx, b.Sandbox); err != nil {
 		return nil, err
 	}
+	if served || len(came) > 0 {
+		return n, nil // a job that is there already would wait for longer than it gains
+	}
 	if err := rehearse(Folder(n.folder.at(rehearsed))); err != nil {
 		return nil, errors.Join(err, n.leave())
 	}
@@ -53,23 +56,14 @@ func settle(b Blank, drivers []isolate.Driver) (*nest, error) {
 
 // wait returns the order, or nil when there will be none: the runner is gone, the
 // machine goes down, or somebody killed what was started ahead.
-func (n *nest) wait(in *intake, ending <-chan os.Signal) (*Order, error) {
-	type answer struct {
-		i   instruction
-		err error
-	}
-	came := make(chan answer, 1)
-	go func() {
-		i, err := in.next()
-		came <- answer{i, err}
-	}()
+func (n *nest) wait(ending <-chan os.Signal) (*Order, error) {
 	select {
-	case a := <-came:
+	case a := <-n.came:
 		switch {
 		case a.err == nil:
-			return a.i.Order, nil
-		case errors.Is(a.err, io.EOF), errors.Is(a.err, io.ErrUnexpectedEOF), errors.Is(a.err, unix.ECONNRESET):
-			return nil, nil // half an order is none: it was never acknowledged
+			return a.Order, nil
+		case over(a.err):
+			return nil, nil
 		}
 		return nil, fmt.Errorf("read order: %w", a.err)
 	case <-ending:
@@ -92,6 +86,7 @@ func (n *nest) take(ctx context.Context, spec isolate.Spec) (isolate.Sandbox, er
 	go func() {
 		defer close(n.erased)
 		if err := isolate.Erase(string(n.folder)); err != nil {
+			n.stays = true
 			fmt.Fprintln(os.Stderr, "supervisor:", err)
 		}
 	}()

@@ -13,8 +13,19 @@ type Warm struct {
 	blank  Blank
 	driver isolate.Driver
 	p      *process
+	given  chan *Handle // of the attempt that it has
 	ready  chan struct{}
+	free   chan struct{}
 	gone   chan struct{}
+}
+
+func newWarm(b Blank, d isolate.Driver, p *process) *Warm {
+	w := &Warm{
+		blank: b, driver: d, p: p, given: make(chan *Handle, 1),
+		ready: make(chan struct{}), free: make(chan struct{}), gone: make(chan struct{}),
+	}
+	go w.read()
+	return w
 }
 
 // WarmUp starts a supervisor that has no attempt yet. It can be given one at once; until
@@ -33,8 +44,7 @@ func WarmUp(program string, b Blank, d isolate.Driver) (*Warm, error) {
 	if err != nil {
 		return fail(err)
 	}
-	w := &Warm{blank: b, driver: d, p: p, ready: make(chan struct{}), gone: make(chan struct{})}
-	go w.read()
+	w := newWarm(b, d, p)
 	if err := tell(p.conn, instruction{Blank: &b}); err != nil {
 		_ = p.cmd.Process.Kill()
 		return fail(err)
@@ -42,11 +52,47 @@ func WarmUp(program string, b Blank, d isolate.Driver) (*Warm, error) {
 	return w, nil
 }
 
-// read waits for the one byte that says that everything is there, and for the end.
+// Renew has the process of one that is Free wait for the next attempt, in a folder and with a
+// sandbox of their own. It is used up by that; after an error its process is gone.
+func (w *Warm) Renew(b Blank) (*Warm, error) {
+	fail := func(err error) (*Warm, error) {
+		_ = w.p.cmd.Process.Kill()
+		<-w.gone
+		return nil, fmt.Errorf("have a supervisor wait again: %w", err)
+	}
+	// What was said to the attempt that it had must not reach the next one.
+	<-(<-w.given).Gone()
+	if err := os.MkdirAll(b.Folder, 0o700); err != nil {
+		return fail(err)
+	}
+	said, err := openSaid(Folder(b.Folder))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = said.Close() }()
+	next := newWarm(b, w.driver, w.p)
+	b.Said = true
+	if err := tell(w.p.conn, instruction{Blank: &b}, said); err != nil {
+		return fail(err)
+	}
+	return next, nil
+}
+
+// read waits for the byte that says that everything is there, for the one that says that it is
+// free again, and for the end.
 func (w *Warm) read() {
 	var said [1]byte
-	if n, err := w.p.conn.Read(said[:]); n == 1 && err == nil {
-		close(w.ready)
+	for {
+		n, err := w.p.conn.Read(said[:])
+		if n != 1 || err != nil {
+			break
+		}
+		if said[0] == saidReady {
+			close(w.ready)
+			continue
+		}
+		close(w.free) // what comes from now on is for the next one
+		break
 	}
 	<-w.p.ended
 	close(w.gone)
@@ -54,6 +100,12 @@ func (w *Warm) read() {
 
 // Ready is closed when everything was started that can be.
 func (w *Warm) Ready() <-chan struct{} { return w.ready }
+
+// Free is closed when the process has done with its attempt and may have another.
+func (w *Warm) Free() <-chan struct{} { return w.free }
+
+// Release says that it will not have another. It ends when it has done with the one it has.
+func (w *Warm) Release() { w.p.leave() }
 
 // Gone is closed when the process has ended.
 func (w *Warm) Gone() <-chan struct{} { return w.gone }
@@ -77,6 +129,7 @@ func (w *Warm) Give(order Order) (*Handle, error) {
 		order.Sandbox.Warm = w.blank.Sandbox.ID
 		var h *Handle
 		if h, err = w.p.give(order, place); err == nil {
+			w.given <- h
 			return h, nil
 		}
 	}
