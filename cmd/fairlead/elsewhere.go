@@ -120,6 +120,24 @@ func (d desk) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*run
 	return res, err
 }
 
+// polls takes exchanges in where their pool is led. Others go the way of desk.
+type polls struct{ server *server }
+
+// Begin implements httpapi.Polls.
+func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
+	if p.server.fleet != nil {
+		in, ok := p.server.dispatch.PoolOfSession(domain.SessionID(req.GetSession()))
+		if !ok || !p.server.dispatch.Leads(in) {
+			return nil, nil
+		}
+	}
+	poll, err := p.server.dispatch.Begin(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return poll, nil
+}
+
 // lead calls the leader of a pool, here (nil) or elsewhere, and again while it changes.
 // Everything that runners say may be said twice.
 func (d desk) lead(ctx context.Context, pools domain.PartitionID,
@@ -133,7 +151,7 @@ func (d desk) lead(ctx context.Context, pools domain.PartitionID,
 			err = call(ctx, nil)
 		case !h.Here && h.Address != "":
 			within, cancel := peer.While(peer.WithCaller(ctx, callerTo(ctx)), h)
-			err = call(within, runnerv1connect.NewRunnerServiceClient(d.server.fleet.peers.Client(h)))
+			err = call(within, runnerv1connect.NewRunnerServiceClient(d.server.fleet.peers.PollClient(h)))
 			cancel()
 		}
 		if err == nil || passed || !between(err) || ctx.Err() != nil || time.Now().After(deadline) {

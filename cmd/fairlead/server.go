@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -281,17 +280,10 @@ func ownerName() string {
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
-// gcPercent lets the heap of a server grow to three times what lives before garbage is
-// collected: a busy one makes much that dies at once, and an idle one has a heap of a few
-// megabytes. GOGC in the environment wins.
-const gcPercent = 200
-
 // serve is cli.Serve: everything from flags to the ready line, until ctx ends.
 func serve(ctx context.Context, o cli.ServeOptions) error {
 	withDefaults(&o)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	keepHeadroom(ctx)
 	if err := credential.CheckListen(o.Listen, o.TLSCert != ""); err != nil {
 		return cli.Misuse(err)
 	}
@@ -383,7 +375,7 @@ type front interface {
 // before it joins, because its peers speak to it from then on, and until it has drained.
 func (s *server) listen(ctx context.Context, l net.Listener, h front) error {
 	web := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), Protocols: httpapi.Protocols()}
 	if s.o.TLSCert != "" {
 		config, err := credential.LoadTLS(s.o.TLSCert, s.o.TLSKey)
 		if err != nil {

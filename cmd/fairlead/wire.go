@@ -187,7 +187,7 @@ func (s *server) handler() (*httpapi.Server, error) {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{Runs: runs, Logs: logs, Repositories: repositories, Pools: pools,
-		Workflows: &control.Workflows{}, Server: about, Runner: runners, RawLog: rawLogs{logs},
+		Workflows: &control.Workflows{}, Server: about, Runner: runners, Polls: polls{s}, RawLog: rawLogs{logs},
 		Git: s.mirrors.Handler(s.authorizeGit, git.HandlerOptions{Log: s.log}), Pages: pages,
 		SignInPage: func(w http.ResponseWriter, r *http.Request, p httpapi.SignInPrompt) {
 			pages.SignIn(w, r, web.SignIn(p))
@@ -328,16 +328,9 @@ func (s *server) reading() telemetry.Reading {
 			continue // its leader tells: nobody else knows who is connected
 		}
 		r.Queues = append(r.Queues, telemetry.Queue{Pool: string(p.Pool), Jobs: int64(p.Waiting)})
-		for _, run := range p.Runners {
-			switch {
-			case !run.Connected:
-				r.WorkersOffline++
-			case len(run.Attempts) > 0:
-				r.WorkersBusy++
-			default:
-				r.WorkersAvailable++
-			}
-		}
+		r.WorkersOffline += int64(p.Silent)
+		r.WorkersBusy += int64(p.Working)
+		r.WorkersAvailable += int64(p.Idle)
 	}
 	return r
 }

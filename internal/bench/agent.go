@@ -33,7 +33,8 @@ type agent struct {
 	runner          string
 	keys            manifest.Keyring
 	sequence, offer uint64
-	token, proof    string // the highest acknowledgement seen
+	token, proof    string        // the highest acknowledgement seen
+	patience        time.Duration // of a poll
 }
 
 // order is a lease whose manifest was verified.
@@ -50,8 +51,21 @@ type order struct {
 	over    bool           // nothing is left to do but to report
 }
 
-// enlist registers a runner with a one-time token, the way every runner does.
+// runnerClient speaks the runner protocol with a server over a transport.
+func runnerClient(url string, transport http.RoundTripper) runnerv1connect.RunnerServiceClient {
+	return runnerv1connect.NewRunnerServiceClient(connect.NewClient(connecthttp.NewTransport(
+		&http.Client{Transport: transport}, url, connecthttp.WithCompressors()))) // as a runner has it
+}
+
+// enlist registers a runner with connections of its own.
 func (s *stage) enlist(ctx context.Context, name string, slots int) (*agent, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: 2} // a poll, and what is said meanwhile
+	return s.enlistOver(ctx, runnerClient(s.server.url, transport), name, slots, nil)
+}
+
+// enlistOver registers a runner with a one-time token, the way every runner does.
+func (s *stage) enlistOver(ctx context.Context, client runnerv1connect.RunnerServiceClient, name string, slots int,
+	labels []string) (*agent, error) {
 	token, err := s.server.client.Pools.CreateRegistrationToken(
 		ctx,
 		&fairleadv1.CreateRegistrationTokenRequest{Pool: "default"},
@@ -59,13 +73,10 @@ func (s *stage) enlist(ctx context.Context, name string, slots int) (*agent, err
 	if err != nil {
 		return nil, fmt.Errorf("make registration token: %w", err)
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 2} // a poll, and what is said meanwhile
-	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: runnerv1connect.NewRunnerServiceClient(
-		connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, s.server.url,
-			connecthttp.WithCompressors())))} // as a runner has it
+	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: client, patience: pollFor}
 	answer, err := a.client.Register(
 		ctx,
-		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name,
+		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name, Labels: labels,
 			Capacity: uint32(slots), Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
 			ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()},
 	)
@@ -118,23 +129,28 @@ func (a *agent) heard(answer *runnerv1.ExchangeResponse) {
 func (a *agent) wait(ctx context.Context) (order, error) {
 	slot := fmt.Sprintf("%s/0/%d", a.runner, a.offer)
 	for {
-		answer, err := a.exchange(ctx, &runnerv1.ExchangeRequest{WaitMs: pollFor.Milliseconds(), Offers: []string{slot}})
+		answer, err := a.exchange(ctx, &runnerv1.ExchangeRequest{WaitMs: a.patience.Milliseconds(), Offers: []string{slot}})
 		if err != nil {
 			return order{}, err
 		}
 		if len(answer.GetLeases()) == 0 {
 			continue
 		}
-		lease := answer.GetLeases()[0]
-		m, err := a.opener(answer).Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature())
-		if err != nil {
-			return order{}, fmt.Errorf("order for %s: %w", a.runner, err)
-		}
-		if string(m.Runner) != a.runner || string(m.Slot) != slot || m.Epoch != lease.GetEpoch() {
-			return order{}, fmt.Errorf("order for %s: the manifest is for runner %s, slot %s", a.runner, m.Runner, m.Slot)
-		}
-		return order{lease: lease, manifest: m, at: time.Now()}, nil
+		return a.verify(answer, slot)
 	}
+}
+
+// verify reads the manifest of the first lease of an answer, for which a slot was offered.
+func (a *agent) verify(answer *runnerv1.ExchangeResponse, slot string) (order, error) {
+	lease := answer.GetLeases()[0]
+	m, err := a.opener(answer).Open(lease.GetManifest(), lease.GetKeyId(), lease.GetSignature())
+	if err != nil {
+		return order{}, fmt.Errorf("order for %s: %w", a.runner, err)
+	}
+	if string(m.Runner) != a.runner || string(m.Slot) != slot || m.Epoch != lease.GetEpoch() {
+		return order{}, fmt.Errorf("order for %s: the manifest is for runner %s, slot %s", a.runner, m.Runner, m.Slot)
+	}
+	return order{lease: lease, manifest: m, at: time.Now()}, nil
 }
 
 // conclude reports success and wants it acknowledged. end is the last chunk's sequence.

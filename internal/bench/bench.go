@@ -14,13 +14,15 @@ import (
 
 // Options are shared by all measurements.
 type Options struct {
-	Program   string // path of the program fairlead, started as server and client
-	Version   string // of this program
-	Folder    string // where the temporary folder is made; "" is the system's
-	Store     string // a PostgreSQL URL for the server; "" is SQLite in the temporary folder
-	Isolation string // of the runner in `up`: auto, process or oci
-	HTML      string // path of a file that the report is also written to, as a page
-	Profile   string // path of a file for the server's processor profile of the window; "" is none
+	Program   string   // path of the program fairlead, started as server and client
+	Version   string   // of this program
+	Folder    string   // where the temporary folder is made; "" is the system's
+	Store     string   // a PostgreSQL URL for the server; "" is SQLite in the temporary folder
+	Isolation string   // of the runner in `up`: auto, process or oci
+	HTML      string   // path of a file that the report is also written to, as a page
+	Profile   string   // path of a file for the server's processor profile of the window; "" is none
+	Pprof     bool     // serve profiles without one being written
+	Flags     []string // further ones of the server
 	Progress  io.Writer
 }
 

@@ -34,6 +34,11 @@ func workflowText(n int, chained bool) string {
 	return out.String()
 }
 
+// workflowFor writes a workflow of one job for a runner with a label.
+func workflowFor(label string) string {
+	return "on: workflow_dispatch\njobs:\n  job:\n    runs-on: " + label + "\n    steps:\n      - run: \":\"\n"
+}
+
 // Shapes of a run's graph.
 const (
 	ShapeFan   = "fan"   // the first, then all but the last beside each other, then the last

@@ -50,14 +50,14 @@ func environment(data string) []string {
 
 // startServer returns when the server has said that it is ready.
 func startServer(ctx context.Context, o Options, command, folder string) (*server, error) {
-	args := []string{"--listen", "127.0.0.1:0", "--log-level", "warn"}
+	args := append([]string{"--listen", "127.0.0.1:0", "--log-level", "warn"}, o.Flags...)
 	if o.Store != "" {
 		args = append(args, "--store", o.Store)
 	}
 	if command == "up" && o.Isolation != "" {
 		args = append(args, "--isolation", o.Isolation)
 	}
-	if o.Profile == "" {
+	if o.Profile == "" && !o.Pprof {
 		return launch(ctx, o, command, filepath.Join(folder, "data"), args...)
 	}
 	address, err := freeAddress()

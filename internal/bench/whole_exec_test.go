@@ -54,6 +54,10 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 				LogBytes: 100})
 		}, []string{"registration", "jobs", "ready until manifest", "ready until leased", "request until answer",
 			"result until acknowledged", "server's processor time", "exchanges", "stored"}},
+		{"runners", func(ctx context.Context, o Options) (*Report, error) {
+			return Crowd(ctx, o, CrowdOptions{Runners: 60, Connections: 3, Servers: 1, Poll: time.Second,
+				Window: 2 * time.Second, Jobs: 5})
+		}, []string{"registration", "memory of a runner", "processor", "exchanges", "ready until manifest"}},
 		{"logs", func(ctx context.Context, o Options) (*Report, error) {
 			return Logs(ctx, o, LogOptions{Bytes: 10_000_000, Runners: 2, ChunkBytes: 64 << 10, Followers: 1})
 		}, []string{"ingest", "lines", "exchange", "result until sealed", "sent until seen"}},

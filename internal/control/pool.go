@@ -46,7 +46,7 @@ func (p *Pools) ListPools(ctx context.Context, req *fairleadv1.ListPoolsRequest)
 	}
 	res := &fairleadv1.ListPoolsResponse{}
 	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
-		out := &fairleadv1.Pool{Pool: string(s.Pool), Labels: s.Labels, Aliases: s.Aliases, Runners: int32(len(s.Runners)),
+		out := &fairleadv1.Pool{Pool: string(s.Pool), Labels: s.Labels, Aliases: s.Aliases, Runners: int32(s.Runners()),
 			Slots: int32(s.Slots), Busy: int32(s.Busy), Waiting: int32(s.Waiting)}
 		for _, t := range s.Tiers {
 			out.Tiers = append(out.Tiers, string(t))
@@ -69,16 +69,15 @@ func (p *Pools) ListRunners(
 		}
 	}
 	res := &fairleadv1.ListRunnersResponse{}
-	for _, s := range p.Dispatch.Pools(p.Caller(ctx).Tenant) {
-		for i := range s.Runners {
-			res.Runners = append(res.Runners, runner(s.Pool, &s.Runners[i]))
-		}
+	runners := p.Dispatch.Runners(p.Caller(ctx).Tenant)
+	for i := range runners {
+		res.Runners = append(res.Runners, runner(&runners[i]))
 	}
 	return res, nil
 }
 
-func runner(id domain.PoolID, r *dispatch.RunnerStatus) *fairleadv1.Runner {
-	out := &fairleadv1.Runner{Runner: string(r.Runner), Name: r.Name, Pool: string(id), Labels: r.Labels,
+func runner(r *dispatch.RunnerStatus) *fairleadv1.Runner {
+	out := &fairleadv1.Runner{Runner: string(r.Runner), Name: r.Name, Pool: string(r.Pool), Labels: r.Labels,
 		Capacity: int32(r.Capacity), Isolation: r.Isolation, Version: r.Version, State: "silent",
 		LastSeen: projection.Stamp(r.LastSeen), Registered: projection.Stamp(r.Registered)}
 	if r.Connected {
@@ -133,10 +132,8 @@ func (p *Pools) CreateRegistrationToken(ctx context.Context, req *fairleadv1.Cre
 // reading, or be behind.
 func (p *Pools) exists(ctx context.Context, id domain.PoolID) (bool, error) {
 	tenant := p.Caller(ctx).Tenant
-	for _, s := range p.Dispatch.Pools(tenant) {
-		if s.Pool == id {
-			return true, nil
-		}
+	if p.Dispatch.Pool(tenant, id) {
+		return true, nil
 	}
 	state, err := p.stored(ctx, tenant, id)
 	return state != nil, err
@@ -187,18 +184,13 @@ func (p *Pools) find(ctx context.Context, tenant domain.TenantID, name string) (
 	error) {
 	// Asked before the pools are: what is whole by then was whole when they are read.
 	whole := p.Dispatch.Whole()
-	pools := p.Dispatch.Pools(tenant)
-	for _, s := range pools {
-		for i := range s.Runners {
-			if r := &s.Runners[i]; string(r.Runner) == name || r.Name == name {
-				return s.Pool, r.Runner, nil
-			}
-		}
+	if in, id, ok := p.Dispatch.FindRunner(tenant, name); ok {
+		return in, id, nil
 	}
 	if whole != nil {
 		return "", "", whole
 	}
-	for _, s := range pools {
+	for _, s := range p.Dispatch.Pools(tenant) {
 		state, err := p.stored(ctx, tenant, s.Pool)
 		if err != nil {
 			return "", "", err

@@ -92,6 +92,8 @@ type agent struct {
 	draining bool
 	open     []domain.SlotToken
 	sequence uint64 // of the exchange that open came with
+	class    *class // of the openings
+	offered  int    // slots that the openings have of it
 }
 
 // poolView is a pool as the board knows it.
@@ -101,7 +103,9 @@ type poolView struct {
 	partition domain.PartitionID
 	tiers     []domain.Tier
 	config    pool.Config
-	tokens    []domain.Digest // open ones, and those that runners registered with
+	// tokens are those of registrations that are open, and those that runners registered with.
+	tokens  map[domain.Digest]bool
+	runners int // that the board knows of
 }
 
 // board is the pool owner's memory and rules. No method does I/O; time comes in.
@@ -118,11 +122,13 @@ type board struct {
 	agents  map[domain.RunnerID]*agent
 	session map[domain.SessionID]*agent
 	pools   map[domain.PoolID]*poolView
-	lent    map[domain.SlotToken]domain.JobID // asked for or leased
-	held    map[domain.RunnerID]int           // leases and grants under way per runner
-	ready   map[domain.PartitionID]bool
-	follows bool                        // leads only what led names
-	led     map[domain.PartitionID]bool // pools that this server leads
+	// openings follow agents, lent, held and led: seat brings them in line.
+	openings openings
+	lent     map[domain.SlotToken]domain.JobID // asked for or leased
+	held     map[domain.RunnerID]int           // leases and grants under way per runner
+	ready    map[domain.PartitionID]bool
+	follows  bool                        // leads only what led names
+	led      map[domain.PartitionID]bool // pools that this server leads
 	// sure are the partitions that a run has answered from since this server leads: no lapse of
 	// the leader before comes out of them any more.
 	sure map[domain.PartitionID]bool
@@ -143,7 +149,7 @@ func newBoard(t Timing) *board {
 		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
 		held: map[domain.RunnerID]int{}, ready: map[domain.PartitionID]bool{}, led: map[domain.PartitionID]bool{},
 		sure: map[domain.PartitionID]bool{}, asking: map[domain.PartitionID]bool{},
-		awaits: map[domain.PartitionID]uint64{}}
+		awaits: map[domain.PartitionID]uint64{}, openings: newOpenings()}
 }
 
 // leads reports whether this server places the work of the pools of a partition.
@@ -205,6 +211,7 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 		b.held[l.runner]++
 	}
 	b.lent[l.slot] = job // also when this server had asked it for another job, as a leader before
+	b.seat(l.runner)
 	return true
 }
 
@@ -251,6 +258,7 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID, job doma
 	if b.held[runner]--; b.held[runner] <= 0 {
 		delete(b.held, runner)
 	}
+	b.seat(runner)
 }
 
 // spent takes back a pick whose slot had been used up before: the job waits on, and the
@@ -262,6 +270,7 @@ func (b *board) spent(p pick) {
 	}
 	if a := b.agents[p.command.Runner]; a != nil {
 		a.open = slices.DeleteFunc(slices.Clone(a.open), func(s domain.SlotToken) bool { return s == p.command.Slot })
+		b.seat(p.command.Runner)
 	}
 }
 
@@ -291,6 +300,7 @@ func (b *board) heard(id domain.RunnerID, sequence uint64, polling, draining boo
 		return
 	}
 	a.lastSeen, a.draining = now, draining
+	defer b.seat(id)
 	if polling {
 		a.polling = !draining
 	} else if len(offers) == 0 || sequence <= a.sequence {
@@ -303,10 +313,11 @@ func (b *board) heard(id domain.RunnerID, sequence uint64, polling, draining boo
 	a.open = offers
 }
 
-// left notes that a runner's poll has ended.
-func (b *board) left(id domain.RunnerID) {
+// left notes that a runner's poll has ended; it was there until now.
+func (b *board) left(id domain.RunnerID, now time.Time) {
 	if a := b.agents[id]; a != nil {
-		a.polling = false
+		a.lastSeen, a.polling = now, false
+		b.seat(id)
 	}
 }
 

@@ -40,57 +40,16 @@ type Key struct {
 //
 // Trust: the request is a runner's only after authenticate.
 func (d *Dispatcher) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
-	who, err := d.authenticate(req.GetSession(), req.GetResume())
+	p, err := d.Begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSizes(req); err != nil {
-		return nil, err
-	}
-	if brings(req) && !d.loaded() {
-		// Taking some and skipping the rest would leave a hole that nobody speaks of: the
-		// runner hears no, and says all of it again.
-		return nil, errNotReady
-	}
-	token, ok := domain.ParseProvenToken(req.GetToken(), req.GetProof())
-	if !ok {
-		return nil, domain.Reject(domain.CodeInvalidArgument, "The acknowledgement token is malformed.")
-	}
-	if err := d.cfg.Engine.Present(engine.HeldBy(ctx, "Runner "+who.Name), token); err != nil {
-		return nil, err
-	}
-	polling := req.GetWaitMs() > 0
-	d.mu.Lock()
-	if !d.speaks(who.pool.Partition()) {
-		d.mu.Unlock()
-		return nil, errNotLeader
-	}
-	offers := make([]domain.SlotToken, 0, len(req.GetOffers()))
-	for _, o := range req.GetOffers() {
-		if offerOf(who.Runner.Runner, o) {
-			offers = append(offers, domain.SlotToken(o))
+	for {
+		limit, over := p.Look(ctx)
+		if over || d.cfg.Host.Wait(ctx, host.For{News: p.News(), Limit: limit}) == host.Ended {
+			return p.End()
 		}
 	}
-	d.board.heard(who.Runner.Runner, req.GetSequence(), polling, req.GetDraining(), offers, d.now())
-	d.known(who, req)
-	if polling || len(offers) > 0 {
-		d.changed()
-	}
-	d.mu.Unlock()
-
-	res := &runnerv1.ExchangeResponse{Timing: d.timing()}
-	if err := d.upload(ctx, who, req, res); err != nil {
-		return nil, err
-	}
-	d.renew(ctx, who, req, res)
-	if polling {
-		d.wait(ctx, who, req, res)
-		d.publish(req, res)
-	}
-	if polling && !tells(res) && !d.Leads(who.pool.Partition()) {
-		return nil, errNotLeader // where it is heard from now on
-	}
-	return res, nil
 }
 
 // tells reports whether an answer says anything to the runner.
@@ -143,19 +102,18 @@ func (d *Dispatcher) timing() *runnerv1.Timing {
 // unknown session and a wrong secret, and it is a leader's: who follows may not have heard of
 // the runner yet, and a runner that is told no registers anew or ends.
 func (d *Dispatcher) authenticate(session, resume string) (agent, error) {
-	denied := domain.Reject(domain.CodeUnauthenticated, "This session is not known; register the runner again.")
 	sum := sha256.Sum256([]byte(resume))
-	digest := domain.Digest("sha256:" + hex.EncodeToString(sum[:]))
+	digest := hex.AppendEncode(append(make([]byte, 0, 80), "sha256:"...), sum[:])
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.board.session[domain.SessionID(session)]
-	if a != nil && subtle.ConstantTimeCompare([]byte(a.Resume), []byte(digest)) == 1 {
+	if a != nil && subtle.ConstantTimeCompare([]byte(a.Resume), digest) == 1 {
 		return *a, nil
 	}
 	if err := d.unsure(); err != nil {
 		return agent{}, err
 	}
-	return agent{}, denied
+	return agent{}, domain.Reject(domain.CodeUnauthenticated, "This session is not known; register the runner again.")
 }
 
 var errNotReady = domain.Reject(domain.CodeNotOwner, "The server is starting; try again.")
@@ -479,54 +437,6 @@ func (d *Dispatcher) verdict(
 		return dead(r.Code)
 	}
 	return nil // it lives, and memory will know in a moment
-}
-
-// wait collects what there is to say; if there is nothing it waits for news.
-func (d *Dispatcher) wait(
-	ctx context.Context,
-	who agent,
-	req *runnerv1.ExchangeRequest,
-	res *runnerv1.ExchangeResponse,
-) {
-	limit := min(
-		time.Duration(req.GetWaitMs())*time.Millisecond,
-		d.cfg.Timing.Poll,
-		max(d.cfg.Timing.Lease/3, 50*time.Millisecond),
-	)
-	deadline := d.cfg.Host.Elapsed() + limit
-	held := map[string]bool{}
-	for _, r := range req.GetRenewals() {
-		held[r.GetAttempt()] = true
-	}
-	var news chan struct{}
-	defer func() { d.pollEnded(who.Runner.Runner, news) }()
-	for {
-		news = make(chan struct{})
-		d.mu.Lock()
-		d.polls[who.Runner.Runner] = news
-		orders, cancels, again := d.outbox(who.Runner.Runner, held)
-		d.mu.Unlock()
-		res.Cancels = cancels
-		d.tell(ctx, orders, req.GetTakesBatches(), res)
-		rest := deadline - d.cfg.Host.Elapsed()
-		if tells(res) || rest <= 0 || !d.Leads(who.pool.Partition()) {
-			return
-		}
-		if d.cfg.Host.Wait(ctx, host.For{News: news, Limit: min(rest, again)}) == host.Ended {
-			return
-		}
-	}
-}
-
-// pollEnded notes that nobody waits for this runner's news any more, unless another poll
-// has taken over meanwhile.
-func (d *Dispatcher) pollEnded(id domain.RunnerID, news chan struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if current, ok := d.polls[id]; !ok || current == news {
-		delete(d.polls, id)
-		d.board.left(id)
-	}
 }
 
 func refused(res *runnerv1.ExchangeResponse) bool {

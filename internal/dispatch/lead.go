@@ -46,6 +46,7 @@ func (d *Dispatcher) Lead(pools domain.PartitionID, on bool) {
 	for id, a := range d.board.agents {
 		if a.pool.Partition() == pools {
 			a.polling, a.open = false, nil
+			d.board.seat(id)
 			d.wake(id) // its poll ends with a word about where to go
 		}
 	}

@@ -67,8 +67,8 @@ func TestAPoolIsItsTenantsAlone(t *testing.T) {
 		id := domain.PoolID([]string{"mine", "yours"}[i])
 		b.pools[id] = &poolView{pool: id, tenant: who, partition: id.Partition(), tiers: []domain.Tier{domain.TierTrusted}}
 	}
-	b.agents["rnr_1"] = &agent{Runner: pool.Runner{Runner: "rnr_1", Capacity: 4}, tenant: "tnt_me", pool: "mine",
-		polling: true, open: []domain.SlotToken{"rnr_1/0/1", "rnr_1/1/1", "rnr_1/2/1"}}
+	b.enrol(b.pools["mine"], pool.New(), &pool.Runner{Runner: "rnr_1", Capacity: 4})
+	b.heard("rnr_1", 1, true, false, []domain.SlotToken{"rnr_1/0/1", "rnr_1/1/1", "rnr_1/2/1"}, now)
 	for i, who := range []domain.TenantID{"tnt_you", "tnt_me", "tnt_you"} {
 		b.addHead(head{tenant: who, job: domain.JobID(fmt.Sprintf("job_%d", i)), class: domain.ClassBatch,
 			tier: domain.TierTrusted, since: now})

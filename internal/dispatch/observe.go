@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -27,7 +26,9 @@ func (d *Dispatcher) Loaded(live engine.Live) {
 			d.swept[live.Stream] = live.Partition
 		}
 	case *pool.State:
-		d.loadPool(live.Tenant, live.Partition, s)
+		for _, id := range d.board.loadPool(live.Tenant, live.Partition, s) {
+			d.wake(id)
+		}
 	}
 	d.changed()
 }
@@ -75,40 +76,6 @@ func leaseOf(live engine.Live, s *run.State, job int, a *run.Attempt) lease {
 	return l
 }
 
-// loadPool brings pools and runners in line with a pool's state. mu is held.
-func (d *Dispatcher) loadPool(tenant domain.TenantID, partition domain.PartitionID, s *pool.State) {
-	if !s.Exists() {
-		return
-	}
-	view := &poolView{pool: s.Pool, tenant: tenant, partition: partition,
-		tiers: slices.Clone(s.Config.Tiers), config: s.Config}
-	for _, t := range s.Tokens {
-		view.tokens = append(view.tokens, t.Digest)
-	}
-	d.board.pools[s.Pool] = view
-	known := map[domain.RunnerID]bool{}
-	for _, r := range s.Runners {
-		known[r.Runner] = true
-		view.tokens = append(view.tokens, r.Token)
-		a := d.board.agents[r.Runner]
-		if a == nil {
-			a = &agent{}
-			d.board.agents[r.Runner] = a
-		}
-		delete(d.board.session, a.Session)
-		a.Runner, a.tenant, a.pool = r, tenant, s.Pool
-		d.board.session[a.Session] = a
-		a.labels, a.aliases = s.LabelsOf(r), s.AliasesOf(r)
-	}
-	for id, a := range d.board.agents {
-		if a.pool == s.Pool && !known[id] {
-			delete(d.board.agents, id)
-			delete(d.board.session, a.Session)
-			d.wake(id)
-		}
-	}
-}
-
 // Committed implements engine.Observer.
 func (d *Dispatcher) Committed(rows []engine.Committed) {
 	d.mu.Lock()
@@ -116,7 +83,9 @@ func (d *Dispatcher) Committed(rows []engine.Committed) {
 	for i := range rows {
 		row := &rows[i]
 		if s, ok := row.State.(*pool.State); ok {
-			d.loadPool(row.Tenant, row.Partition, s)
+			for _, id := range d.board.poolEvents(row.Tenant, row.Partition, s, row.Events) {
+				d.wake(id)
+			}
 			continue
 		}
 		for _, e := range row.Events {

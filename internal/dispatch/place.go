@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -22,16 +23,18 @@ func (b *board) place(now time.Time) []pick {
 	if len(b.lines) == 0 {
 		return nil
 	}
-	offers := b.offers()
+	heads := b.lines.front(b.openings.slots)
+	offers := b.offers(heads)
 	if len(offers) == 0 {
 		return nil
 	}
 	var out []pick
-	for _, as := range b.match(b.lines.front(len(offers)), offers, now) {
+	for _, as := range b.match(heads, offers, now) {
 		h, a := b.heads[as.Head.Job], b.agents[as.Offer.Runner]
 		h.asked = true
 		b.lent[as.Offer.Slot] = h.job
 		b.held[as.Offer.Runner]++
+		b.seat(as.Offer.Runner)
 		out = append(out, pick{*h, run.GrantLease{
 			Cause: internal("dispatch"), Job: h.job, Runner: a.Runner.Runner, RunnerName: a.Name, Session: a.Session,
 			RunnerVersion: a.Version,
@@ -59,29 +62,50 @@ func (b *board) match(heads []placement.Head, offers []placement.Offer, now time
 	return out
 }
 
-// offers lists open slots, never more of a runner than its capacity has left.
-func (b *board) offers() []placement.Offer {
+// offers lists the open slots that so many jobs can get, and perhaps some more.
+func (b *board) offers(heads []placement.Head) []placement.Offer {
 	var out []placement.Offer
-	for _, id := range slices.Sorted(maps.Keys(b.agents)) {
-		a := b.agents[id]
-		p := b.pools[a.pool]
-		if !a.polling || p == nil || !b.leads(p.partition) {
+	for c := range b.openings.fitting(heads) { // placement forgets the order of arrival
+		p := b.pools[c.pool]
+		if p == nil || !b.leads(p.partition) {
 			continue
 		}
-		left := a.Capacity - b.held[id]
-		for _, slot := range a.open {
-			if left <= 0 {
-				break
-			}
-			if _, lent := b.lent[slot]; lent {
-				continue
-			}
-			left--
-			out = append(out, placement.Offer{Runner: id, Pool: a.pool, Labels: a.labels, Tiers: p.tiers,
-				Slot: slot, Aliases: a.aliases})
-		}
+		c.open.first(len(heads), func(a *agent) {
+			b.eachOpen(a, func(slot domain.SlotToken) {
+				out = append(out, placement.Offer{Runner: a.Runner.Runner, Pool: c.pool, Labels: c.labels, Tiers: p.tiers,
+					Slot: slot, Aliases: c.aliases})
+			})
+		})
 	}
 	return out
+}
+
+// eachOpen visits the open slots of a runner, never more than its capacity has left.
+func (b *board) eachOpen(a *agent, visit func(domain.SlotToken)) {
+	if !a.polling {
+		return
+	}
+	left := a.Capacity - b.held[a.Runner.Runner]
+	for _, slot := range a.open {
+		if left <= 0 {
+			return
+		}
+		if _, lent := b.lent[slot]; !lent {
+			left--
+			visit(slot)
+		}
+	}
+}
+
+// seat brings the openings in line with what is known of a runner.
+func (b *board) seat(id domain.RunnerID) {
+	a := b.agents[id]
+	if a == nil {
+		return
+	}
+	n := 0
+	b.eachOpen(a, func(domain.SlotToken) { n++ })
+	b.openings.has(a, n)
 }
 
 // queue lists all jobs that nobody was asked for yet, in no order.
@@ -105,28 +129,61 @@ func (h *head) placement() placement.Head {
 func (b *board) away() time.Duration { return b.timing.Lease }
 
 // fleet is what an explanation looks at: all pools and runners of a tenant, busy ones
-// included.
+// included. Runners that have the same labels count together, the connected ones and the others.
 func (b *board) fleet(tenant domain.TenantID, now time.Time) []placement.Pool {
-	var out []placement.Pool
-	for _, id := range slices.Sorted(maps.Keys(b.pools)) {
-		if b.pools[id].tenant != tenant {
+	type kind struct {
+		class     *class
+		connected bool
+	}
+	kinds := map[kind]*placement.Runner{}
+	for id, a := range b.agents {
+		if a.tenant != tenant || a.class == nil {
 			continue
 		}
-		p := placement.Pool{Pool: id, Tiers: b.pools[id].tiers}
-		for _, rid := range slices.Sorted(maps.Keys(b.agents)) {
-			a := b.agents[rid]
-			if a.pool != id {
-				continue
-			}
-			p.Aliases = append(p.Aliases, a.aliases...)
-			p.Runners = append(p.Runners, placement.Runner{Runner: rid, Labels: a.labels, Slots: a.Capacity,
-				Open: a.Capacity - b.held[rid], Connected: now.Sub(a.lastSeen) < b.away()})
+		k := kind{a.class, b.connected(a, now)}
+		r := kinds[k]
+		if r == nil {
+			r = &placement.Runner{Labels: a.class.labels, Connected: k.connected}
+			kinds[k] = r
 		}
+		r.Count++
+		r.Slots += a.Capacity
+		r.Open += a.Capacity - b.held[id]
+	}
+	pools := map[domain.PoolID]*placement.Pool{}
+	for id, view := range b.pools {
+		if view.tenant == tenant {
+			pools[id] = &placement.Pool{Pool: id, Tiers: view.tiers}
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(kinds), func(x, y kind) int {
+		return cmp.Or(cmp.Compare(x.class.name, y.class.name), boolRank(y.connected)-boolRank(x.connected))
+	}) {
+		if p := pools[k.class.pool]; p != nil {
+			p.Aliases = append(p.Aliases, k.class.aliases...)
+			p.Runners = append(p.Runners, *kinds[k])
+		}
+	}
+	var out []placement.Pool
+	for _, id := range slices.Sorted(maps.Keys(pools)) {
+		p := pools[id]
 		slices.Sort(p.Aliases)
 		p.Aliases = slices.Compact(p.Aliases)
-		out = append(out, p)
+		out = append(out, *p)
 	}
 	return out
+}
+
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// connected reports whether a runner waits for news or was heard lately.
+func (b *board) connected(a *agent, now time.Time) bool {
+	return a.polling || !a.lastSeen.IsZero() && now.Sub(a.lastSeen) < b.away()
 }
 
 // Explain says in a sentence why a ready job has no runner; "" when it does not wait for
@@ -153,12 +210,17 @@ type PoolStatus struct {
 	Slots   int
 	Busy    int
 	Waiting int // ready jobs that this pool could take
-	Runners []RunnerStatus
+	// Its runners: those that are not connected, those that have leases, and the rest.
+	Silent, Working, Idle int
 }
+
+// Runners is how many the pool has.
+func (p *PoolStatus) Runners() int { return p.Silent + p.Working + p.Idle }
 
 // RunnerStatus is a runner as pages show it.
 type RunnerStatus struct {
 	Runner     domain.RunnerID
+	Pool       domain.PoolID
 	Name       string
 	Labels     []string
 	Capacity   int
@@ -171,48 +233,102 @@ type RunnerStatus struct {
 	Attempts   []domain.AttemptID
 }
 
-// Pools lists pools and their runners as this server sees them now.
+// Pools lists pools as this server sees them now.
 func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
 	var out []PoolStatus
-	for _, id := range slices.Sorted(maps.Keys(d.board.pools)) {
-		p := d.board.pools[id]
-		if p.tenant != tenant {
-			continue
-		}
-		st := PoolStatus{Pool: id, Tenant: p.tenant, Labels: p.config.Labels, Tiers: p.tiers}
+	for _, f := range d.board.fleet(tenant, now) {
+		p := d.board.pools[f.Pool]
+		st := PoolStatus{Pool: f.Pool, Tenant: p.tenant, Labels: p.config.Labels, Tiers: p.tiers}
 		for _, a := range p.config.Aliases {
 			st.Aliases = append(st.Aliases, a.Pattern)
 		}
-		for _, rid := range slices.Sorted(maps.Keys(d.board.agents)) {
-			if a := d.board.agents[rid]; a.pool == id {
-				r := d.runnerStatus(a, now)
-				st.Slots += r.Capacity
-				st.Busy += d.board.busy(rid)
-				st.Runners = append(st.Runners, r)
-			}
-		}
-		fleet := slices.DeleteFunc(d.board.fleet(tenant, now), func(f placement.Pool) bool { return f.Pool != id })
 		d.board.lines.each(func(first *head, waiting int) {
 			if first.tenant != tenant {
 				return
 			}
-			switch placement.Explain(first.placement(), nil, fleet, now).Code {
+			switch placement.Explain(first.placement(), nil, []placement.Pool{f}, now).Code {
 			case placement.ReasonBusy, placement.ReasonPlaceable, placement.ReasonAway:
 				st.Waiting += waiting
 			}
 		})
 		out = append(out, st)
 	}
+	for id, a := range d.board.agents {
+		i := slices.IndexFunc(out, func(p PoolStatus) bool { return p.Pool == a.pool })
+		if i < 0 {
+			continue
+		}
+		st := &out[i]
+		st.Slots += a.Capacity
+		st.Busy += d.board.busy(id)
+		switch {
+		case !d.board.connected(a, now):
+			st.Silent++
+		case len(d.board.grip[id]) > 0:
+			st.Working++
+		default:
+			st.Idle++
+		}
+	}
 	return out
 }
 
+// Pool reports whether this server knows a pool.
+func (d *Dispatcher) Pool(tenant domain.TenantID, id domain.PoolID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.board.pools[id]
+	return p != nil && p.tenant == tenant
+}
+
+// Runners lists the runners of all pools as this server sees them now, by pool and identifier.
+func (d *Dispatcher) Runners(tenant domain.TenantID) []RunnerStatus {
+	out := d.runners(tenant)
+	slices.SortFunc(out, func(x, y RunnerStatus) int {
+		return cmp.Or(cmp.Compare(x.Pool, y.Pool), cmp.Compare(x.Runner, y.Runner))
+	})
+	return out
+}
+
+func (d *Dispatcher) runners(tenant domain.TenantID) []RunnerStatus {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	out := make([]RunnerStatus, 0, len(d.board.agents))
+	for _, a := range d.board.agents {
+		if a.tenant == tenant {
+			out = append(out, d.runnerStatus(a, now))
+		}
+	}
+	return out
+}
+
+// FindRunner looks for a runner by its identifier or its name.
+func (d *Dispatcher) FindRunner(tenant domain.TenantID, name string) (domain.PoolID, domain.RunnerID, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.board.agents[domain.RunnerID(name)]; a != nil && a.tenant == tenant {
+		return a.pool, a.Runner.Runner, true
+	}
+	var found *agent
+	for _, a := range d.board.agents { // several pools may have one of that name: the first of them
+		if a.tenant == tenant && a.Name == name && (found == nil || a.pool < found.pool) {
+			found = a
+		}
+	}
+	if found == nil {
+		return "", "", false
+	}
+	return found.pool, found.Runner.Runner, true
+}
+
 func (d *Dispatcher) runnerStatus(a *agent, now time.Time) RunnerStatus {
-	r := RunnerStatus{Runner: a.Runner.Runner, Name: a.Name, Labels: a.labels, Capacity: a.Capacity,
+	r := RunnerStatus{Runner: a.Runner.Runner, Pool: a.pool, Name: a.Name, Labels: a.labels, Capacity: a.Capacity,
 		Isolation: a.Isolation, Version: a.Version, Registered: a.Registered, LastSeen: a.lastSeen,
-		Connected: !a.lastSeen.IsZero() && now.Sub(a.lastSeen) < d.board.away(), Draining: a.draining}
+		Connected: d.board.connected(a, now), Draining: a.draining}
 	for _, l := range d.board.ofRunner(a.Runner.Runner) {
 		r.Attempts = append(r.Attempts, l.attempt)
 	}

@@ -56,23 +56,6 @@ func (d *Dispatcher) Register(ctx context.Context, req *runnerv1.RegisterRequest
 	return res, nil
 }
 
-// publish tells a runner the keys that verify manifests when it lacks one of them: they change
-// long after it registered. It says itself what it has, so nothing that is lost on the way, and
-// no restart on either side, leaves it without. A runner of a release that does not say it is
-// told with every lease, because it forgets them when it restarts.
-//
-// It comes after the leases of the same answer are signed: what signed them is published.
-func (d *Dispatcher) publish(req *runnerv1.ExchangeRequest, res *runnerv1.ExchangeResponse) {
-	has := req.GetKnownKeys()
-	if len(has) == 0 && len(res.GetLeases()) == 0 {
-		return
-	}
-	keys := d.cfg.Keys()
-	if slices.ContainsFunc(keys, func(k Key) bool { return !slices.Contains(has, k.ID) }) {
-		res.Keys = published(keys)
-	}
-}
-
 func published(keys []Key) []*runnerv1.SigningKey {
 	out := make([]*runnerv1.SigningKey, 0, len(keys))
 	for _, k := range keys {
@@ -85,7 +68,7 @@ func published(keys []Key) []*runnerv1.SigningKey {
 // registered with by it: then the same request again is a repeat.
 func (b *board) poolOfToken(token domain.Digest) *poolView {
 	for _, id := range slices.Sorted(maps.Keys(b.pools)) {
-		if p := b.pools[id]; slices.Contains(p.tokens, token) {
+		if p := b.pools[id]; p.tokens[token] {
 			return p
 		}
 	}

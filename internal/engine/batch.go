@@ -278,21 +278,29 @@ func (o *owner) row(b *batch, key streamKey, at store.Position, now time.Time) (
 	live := s.kind.Live(s.state)
 	b.store.Heads = append(b.store.Heads, store.Head{Tenant: key.tenant, Stream: key.id,
 		Version: s.version, Live: live, NextWake: wake})
-	if s.version-s.saved >= checkpointEvents && live {
+	s.since += len(data)
+	if live && s.dueCheckpoint() {
 		state, err := s.kind.EncodeState(s.state)
 		if err != nil {
 			return store.Row{}, fmt.Errorf("encode state %s: %w", key.id, err)
 		}
 		b.store.Checkpoints = append(b.store.Checkpoints, store.Checkpoint{Tenant: key.tenant, Stream: key.id,
 			Version: s.version, Encoding: s.kind.Encoding, State: state})
-		s.saved = s.version
+		s.saved, s.size, s.since = s.version, len(state), 0
 	}
-	rows := s.kind.Rows(s.state, Place{o.partition, key.tenant, key.id, s.version, now})
+	rows := s.kind.Rows(s.state, Place{o.partition, key.tenant, key.id, s.version, now, events})
 	b.store.Runs = append(b.store.Runs, rows.Runs...)
 	b.store.Repositories = append(b.store.Repositories, rows.Repositories...)
 	b.store.Runners = append(b.store.Runners, rows.Runners...)
 	return store.Row{Position: at, Tenant: key.tenant, Stream: key.id, Version: s.version,
 		Count: uint32(len(events)), Events: data, At: now}, nil
+}
+
+// dueCheckpoint reports whether the state is worth saving again: when as much happened since as
+// was saved then. The bytes of all checkpoints stay in proportion to those of events, also of a
+// stream whose state grows with its history, and so does what must be read to build it.
+func (s *stream) dueCheckpoint() bool {
+	return s.version-s.saved >= checkpointEvents && s.since >= s.size
 }
 
 // appended settles the batch in flight.

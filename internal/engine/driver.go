@@ -404,6 +404,7 @@ func (e *Engine) readStream(ctx context.Context, key streamKey, upTo uint64) (*s
 	}
 	var state any
 	var version, saved uint64
+	var size, since int
 	for _, checkpoint := range []bool{true, false} {
 		h, err := e.cfg.Store.Load(ctx, key.tenant, key.id, checkpoint, kind.Encoding)
 		if errors.Is(err, store.ErrBroken) {
@@ -423,14 +424,18 @@ func (e *Engine) readStream(ctx context.Context, key streamKey, upTo uint64) (*s
 		}
 		if err == nil {
 			if h.Checkpoint != nil {
-				saved = h.Checkpoint.Version
+				saved, size = h.Checkpoint.Version, len(h.Checkpoint.State)
+			}
+			for i := range h.Rows {
+				since += len(h.Rows[i].Events)
 			}
 			break
 		} else if h.Checkpoint == nil {
 			return nil, err
 		}
 	}
-	return &stream{key: key, kind: kind, state: state, version: version, saved: saved, stored: version > 0}, nil
+	return &stream{key: key, kind: kind, state: state, version: version, saved: saved, size: size, since: since,
+		stored: version > 0}, nil
 }
 
 // settle finds out what became of an append. Raising the epoch waits for the old

@@ -23,6 +23,9 @@ type Place struct {
 	Stream    domain.StreamID
 	Version   uint64
 	At        time.Time
+	// Events led from the row before to this one. nil: they are not known, and all rows of the
+	// state are wanted.
+	Events []any
 }
 
 // Rows are the list rows that commit with a stream's events.

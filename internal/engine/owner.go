@@ -33,6 +33,8 @@ type stream struct {
 	state   any
 	version uint64
 	saved   uint64 // version of the last checkpoint
+	size    int    // of that, in bytes
+	since   int    // bytes of events after it
 	stored  bool   // has at least one committed row
 	wake    time.Time
 	live    bool
@@ -130,7 +132,7 @@ type (
 const (
 	batchItems       = 2000
 	batchEvents      = 8000
-	checkpointEvents = 256 // events after which a stream's state is saved with the batch
+	checkpointEvents = 256 // events after which a stream's state may be saved with the batch
 )
 
 // owner is the step function of one partition. It does no I/O: step and flush take

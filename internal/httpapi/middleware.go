@@ -29,12 +29,7 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		w := &writer{ResponseWriter: plain, control: http.NewResponseController(plain)}
 		w.lift()        // that of the connection's last request
 		defer w.allow() // net/http sends the rest of the answer when the handler is done
-		w.Header().Set("Fairlead-Request", c.request)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Referrer-Policy", "same-origin")
-		if r.TLS != nil {
-			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
-		}
+		s.headers(w, r, c)
 		defer func() { s.logAccess(r, w, c, s.now().Sub(began)) }()
 		defer s.barrier(w, r)
 		if err := origins.Check(r); err != nil {
@@ -51,6 +46,16 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// headers are on every answer.
+func (s *Server) headers(w *writer, r *http.Request, c *call) {
+	w.Header().Set("Fairlead-Request", c.request)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Referrer-Policy", "same-origin")
+	if r.TLS != nil {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+	}
 }
 
 // barrier keeps a panic to the request that caused it: one line in the log, an id for the

@@ -25,6 +25,9 @@ type Config struct {
 	Server       fairleadv1connect.ServerServiceHandler
 	Runner       runnerv1connect.RunnerServiceHandler
 
+	// Polls takes exchanges of runners in so that many can wait. Nil: all go the ordinary way.
+	Polls Polls
+
 	RawLog RawLog
 	// Git serves /git/…; it finds the principal with PrincipalFrom.
 	Git http.Handler
@@ -103,7 +106,12 @@ func New(cfg Config) *Server {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Polls != nil && plainExchange(r) && s.servePoll(w, r) {
+		return
+	}
+	s.serve.ServeHTTP(w, r)
+}
 
 // Routes lists what is served.
 func (s *Server) Routes() []Route { return s.routes }
@@ -186,6 +194,16 @@ func (s *Server) bound(w http.ResponseWriter, r *http.Request, rt route) (*http.
 	return r.WithContext(ctx), func() { stop(); cancel() }
 }
 
+// Protocols are those that a server speaks: HTTP/2 also without TLS, to whoever begins with it, so
+// that a balancer and the other servers of a fleet carry many polls over one connection.
+func Protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
 // HTTPServer wraps the handler with the bounds that hold for every connection.
 func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
@@ -193,6 +211,7 @@ func (s *Server) HTTPServer() *http.Server {
 		ReadHeaderTimeout: headerWait,
 		IdleTimeout:       idleWait,
 		MaxHeaderBytes:    headerBytesMax,
+		Protocols:         Protocols(),
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }

@@ -55,6 +55,9 @@ func (p *Peers) listen(ctx context.Context, m *member) (heard bool, err error) {
 	if res.StatusCode != http.StatusOK {
 		return false, fmt.Errorf("%w: %w", statusError(res, "listen to", m.name), errNoPeer)
 	}
+	if res.Header.Get(headerShared) == "h2c" {
+		p.work.Go(func() { p.tryShared(ctx, m) })
+	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(make([]byte, 0, 4<<10), newsBytesMax)
 	for lines.Scan() {
@@ -72,6 +75,26 @@ func (p *Peers) listen(ctx context.Context, m *member) (heard bool, err error) {
 		}
 	}
 	return heard, lines.Err()
+}
+
+// tryShared finds out whether a member that takes HTTP/2 without TLS can be reached by it: what
+// stands between the servers may not let it through.
+func (p *Peers) tryShared(ctx context.Context, m *member) {
+	ctx, cancel := context.WithTimeout(ctx, headerWait)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.address+pathStatus, nil)
+	if err != nil {
+		return
+	}
+	res, err := p.shared["http"].Do(r)
+	if err != nil {
+		p.cfg.Log.Debug("polls of runners have a connection each to a member", "member", m.name, "error", err)
+	} else {
+		_ = res.Body.Close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.shares = err == nil && res.StatusCode == http.StatusOK
 }
 
 // errNoPeer: what answered is no server of this fleet.

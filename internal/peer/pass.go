@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
 	"connectrpc.com/connect/v2"
@@ -23,8 +24,21 @@ const passBytesMax = 64 << 20
 // Client makes calls of the contract at another member, on behalf of the caller that the
 // context names (see WithCaller). Refusals come back as they were given there; a member that
 // can't be reached is an error that wraps domain.ErrRetry.
-func (p *Peers) Client(h Holder) *connect.Client {
-	return connect.NewClient(connecthttp.NewTransport(p.web, h.Address+pathPass,
+func (p *Peers) Client(h Holder) *connect.Client { return p.over(p.web, h) }
+
+// PollClient makes calls of the runner protocol at another member. There are as many under way as
+// runners wait at this server, so they share connections where the other member can; a leader of
+// many servers' runners has not a descriptor for each.
+func (p *Peers) PollClient(h Holder) *connect.Client {
+	switch scheme, _, _ := strings.Cut(h.Address, ":"); {
+	case scheme == "https", scheme == "http" && h.Shares:
+		return p.over(p.shared[scheme], h)
+	}
+	return p.over(p.web, h)
+}
+
+func (p *Peers) over(web *http.Client, h Holder) *connect.Client {
+	return connect.NewClient(connecthttp.NewTransport(web, h.Address+pathPass,
 		connecthttp.WithReadMaxBytes(passBytesMax)), translate)
 }
 

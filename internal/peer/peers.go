@@ -33,6 +33,7 @@ type Config struct {
 type Peers struct {
 	cfg    Config
 	web    *http.Client
+	shared map[string]*http.Client // by scheme: for polls, which share connections
 	run    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -46,6 +47,7 @@ type Peers struct {
 type member struct {
 	name, address string
 	stop          context.CancelFunc // of its stream of news
+	shares        bool               // it said that it takes HTTP/2 without TLS
 
 	// Of the goroutine that listens.
 	stands   standing
@@ -63,20 +65,33 @@ type holder struct {
 func New(cfg Config) *Peers {
 	p := &Peers{cfg: cfg, members: map[string]*member{}, holders: map[domain.PartitionID]*holder{}}
 	p.run, p.cancel = context.WithCancel(context.Background())
+	p.web = p.client(nil)
+	encrypted, plain := new(http.Protocols), new(http.Protocols)
+	encrypted.SetHTTP1(true)
+	encrypted.SetHTTP2(true)
+	plain.SetUnencryptedHTTP2(true)
+	p.shared = map[string]*http.Client{"https": p.client(encrypted), "http": p.client(plain)}
+	return p
+}
+
+// client makes a client of peers; nil is HTTP/1.1.
+func (p *Peers) client(protocols *http.Protocols) *http.Client {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: dialWait, KeepAlive: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   2 * dialWait,
 		MaxIdleConnsPerHost:   connectionsMax,
 		IdleConnTimeout:       time.Minute,
 		ResponseHeaderTimeout: 0, // a poll may take long; commands have a limit of their own
+		Protocols:             protocols,
+		// A connection that carries the polls of many is asked whether it is still there.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence},
 	}
-	if cfg.Trust != nil {
-		cfg.Trust(transport)
+	if p.cfg.Trust != nil {
+		p.cfg.Trust(transport)
 	}
-	p.web = &http.Client{Transport: signed{p, transport}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Transport: signed{p, transport}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a peer never leads elsewhere
 	}}
-	return p
 }
 
 // signed puts the headers of the protocol on every request.
@@ -99,6 +114,9 @@ func (p *Peers) Close() {
 	p.cancel()
 	p.work.Wait()
 	p.web.CloseIdleConnections()
+	for _, shared := range p.shared {
+		shared.CloseIdleConnections()
+	}
 }
 
 // See takes a picture of the fleet in. Pictures come in the order in which they were taken.
@@ -154,6 +172,7 @@ type Holder struct {
 	Name    string // of the member; "" when nobody owns it now, as far as is known
 	Here    bool
 	Address string          // of another member
+	Shares  bool            // that takes HTTP/2 without TLS
 	Changed <-chan struct{} // closed when this is not true any more
 }
 
@@ -168,7 +187,7 @@ func (p *Peers) Holder(partition domain.PartitionID) Holder {
 	}
 	out := Holder{Name: h.name, Here: h.name != "" && h.name == p.cfg.Self, Changed: h.changed}
 	if m := p.members[h.name]; m != nil {
-		out.Address = m.address
+		out.Address, out.Shares = m.address, m.shares
 	}
 	return out
 }

@@ -31,6 +31,8 @@ const (
 	headerMember = "Fairlead-Member" // who asks, and in the answer who answers
 
 	headerSession = "Fairlead-Session" // of the process that answers
+	// headerShared is set by one that takes HTTP/2 without TLS too; members of older versions don't.
+	headerShared = "Fairlead-Shared-Connections"
 )
 
 // Secret is what peers know each other by.
@@ -44,6 +46,8 @@ type ServerConfig struct {
 	// Name and Session are this member's, so that who asks knows who answered.
 	Name, Session string
 	Secret        Secret
+	// Shares says that this server takes HTTP/2 without TLS.
+	Shares bool
 	// Receive carries out a command that another server sent.
 	Receive func(ctx context.Context, w engine.Wire) (engine.WireAck, error)
 	// Status tells what this server owns.
@@ -92,6 +96,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set(headerMember, s.cfg.Name)
 	w.Header().Set(headerSession, s.cfg.Session)
+	if s.cfg.Shares {
+		w.Header().Set(headerShared, "h2c")
+	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the connection's last request
 	s.mux.ServeHTTP(w, r)
 }

@@ -84,7 +84,8 @@ func TestAStrangerAtAMembersAddressIsToldOnce(t *testing.T) {
 		front.CloseClientConnections()
 		said.wait(t, "not by a server of this fleet", turn+1)
 	}
-	for word, want := range map[string]int{"level=WARN": 3, "address=" + front.URL: 5, "member=other": 5, "404": 3} {
+	for word, want := range map[string]int{"level=WARN": 3, "address=" + front.URL: 5, "member=other": 5,
+		"404 Not Found": 3} {
 		if got := said.count(word); got != want {
 			t.Errorf("%s is there %d times, not %d:\n%s", word, got, want, said.text.String())
 		}

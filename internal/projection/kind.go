@@ -55,13 +55,26 @@ func poolKind() *engine.Kind {
 	}.Erase()
 }
 
-// poolRows are the pool's runners. One that was removed leaves the pool's state and keeps
-// its row as it was last.
+// poolRows are the pool's runners that have come with the events: nothing of a row changes after
+// that. One that was removed leaves the pool's state and keeps its row as it was last.
 func poolRows(s *pool.State, at engine.Place) (rows engine.Rows) {
-	for _, r := range s.Runners {
+	add := func(r pool.Runner) {
 		rows.Runners = append(rows.Runners, store.RunnerRow{Tenant: at.Tenant, Pool: s.Pool, Runner: r.Runner,
 			Name: r.Name, Labels: s.LabelsOf(r), Capacity: r.Capacity, Isolation: r.Isolation, Version: r.Version,
 			Registered: r.Registered})
+	}
+	if at.Events == nil {
+		for _, r := range s.Runners {
+			add(r)
+		}
+		return rows
+	}
+	for _, e := range at.Events {
+		if e, ok := e.(*pool.RunnerRegistered); ok {
+			if r, there := s.Runner(e.Runner.Runner); there {
+				add(r)
+			}
+		}
 	}
 	return rows
 }

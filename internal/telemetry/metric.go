@@ -55,6 +55,7 @@ type Metrics struct {
 	refusedReports   metric.Int64Counter
 	refusedTokens    metric.Int64Counter
 	httpDuration     metric.Float64Histogram
+	served           sync.Map // labels of httpDuration, by served
 
 	workflows names
 }
@@ -211,11 +212,22 @@ func (m *Metrics) TokenRefused(standing domain.Standing) {
 // Served records an HTTP answer; it fits httpapi.Config.Observe. route is a pattern, so
 // its values are few.
 func (m *Metrics) Served(route string, status int, took time.Duration) {
-	if m != nil {
-		m.httpDuration.Record(context.Background(), took.Seconds(), metric.WithAttributes(
-			attribute.String("http.route", route), attribute.String("http.response.status_code",
-				strconv.Itoa(status))))
+	if m == nil {
+		return
 	}
+	key := served{route, status}
+	labels, known := m.served.Load(key)
+	if !known { // made once: it costs more than all the rest of a record
+		labels, _ = m.served.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("http.route", route), attribute.String("http.response.status_code", strconv.Itoa(status)))))
+	}
+	m.httpDuration.Record(context.Background(), took.Seconds(), labels.(metric.MeasurementOption))
+}
+
+// served is what answers are told apart by.
+type served struct {
+	route  string
+	status int
 }
 
 // names keeps the first namesMax values of a label and folds the rest into one.

@@ -41,11 +41,12 @@ func replay(kind *engine.Kind, p domain.PartitionID, rows []store.Row, each see)
 	lists := newListed()
 	for i := range rows {
 		row := &rows[i]
-		if err := follow(kind, &out, row, each); err != nil {
+		events, err := follow(kind, &out, row, each)
+		if err != nil {
 			out.Lists = lists.rows()
 			return out, err
 		}
-		if err := lists.write(kind, p, &out, row); err != nil {
+		if err := lists.write(kind, p, &out, row, events); err != nil {
 			out.Lists = lists.rows()
 			return out, err
 		}
@@ -59,20 +60,20 @@ func replay(kind *engine.Kind, p domain.PartitionID, rows []store.Row, each see)
 	return out, nil
 }
 
-// follow applies one row. A state that can't take an event panics: that is damage, too.
-func follow(kind *engine.Kind, out *Replayed, row *store.Row, each see) (err error) {
+// follow applies one row and gives its events. A state that can't take an event panics: that is damage, too.
+func follow(kind *engine.Kind, out *Replayed, row *store.Row, each see) (events []any, err error) {
 	broken := func(form string, args ...any) error {
 		return &Broken{Version: row.Version, Position: row.Position, Why: fmt.Sprintf(form, args...)}
 	}
 	if row.Count == 0 || row.Version != out.Version+uint64(row.Count) {
-		return broken("the row has %d events and follows version %d", row.Count, out.Version)
+		return nil, broken("the row has %d events and follows version %d", row.Count, out.Version)
 	}
-	events, err := kind.DecodeEvents(row.Events)
+	events, err = kind.DecodeEvents(row.Events)
 	if err != nil {
-		return broken("its events can't be decoded: %v", err)
+		return nil, broken("its events can't be decoded: %v", err)
 	}
 	if len(events) != int(row.Count) {
-		return broken("it holds %d events, not %d", len(events), row.Count)
+		return nil, broken("it holds %d events, not %d", len(events), row.Count)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -86,7 +87,7 @@ func follow(kind *engine.Kind, out *Replayed, row *store.Row, each see) (err err
 		}
 	}
 	out.Version, out.Events = row.Version, out.Events+len(events)
-	return nil
+	return events, nil
 }
 
 // listed keeps the last of every list row, as databases do.
@@ -104,14 +105,15 @@ func newListed() *listed {
 
 // write takes the list rows that the state has after a row. Projections are made for states
 // that can be; one of damaged history may break them.
-func (l *listed) write(kind *engine.Kind, p domain.PartitionID, at *Replayed, row *store.Row) (err error) {
+func (l *listed) write(kind *engine.Kind, p domain.PartitionID, at *Replayed, row *store.Row,
+	events []any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &Broken{Version: row.Version, Position: row.Position, Why: fmt.Sprintf("no list row can be made: %v", r)}
 		}
 	}()
 	l.take(kind.Rows(at.State, engine.Place{Partition: p, Tenant: row.Tenant, Stream: row.Stream,
-		Version: row.Version, At: row.At}))
+		Version: row.Version, At: row.At, Events: events}))
 	return nil
 }
 

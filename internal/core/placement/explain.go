@@ -17,13 +17,15 @@ type Pool struct {
 	Runners []Runner
 }
 
-// Runner is a registered runner of a pool.
+// Runner is a registered runner of a pool, or several that have the same labels and are connected
+// or not alike.
 type Runner struct {
-	Runner    domain.RunnerID
-	Labels    []string // of the runner and of its pool
-	Slots     int      // its capacity
-	Open      int      // slots that are offered now
-	Connected bool     // it was heard lately
+	Runner    domain.RunnerID // empty where it is several
+	Labels    []string        // of the runner and of its pool
+	Slots     int             // their capacity
+	Open      int             // slots that are offered now
+	Connected bool            // heard lately
+	Count     int             // how many; less than one counts as one
 }
 
 // ReasonCode is a stable name of why a head is not placed.
@@ -112,10 +114,10 @@ func Explain(head Head, queue []Head, pools []Pool, now time.Time) Reason {
 	accepted := slices.DeleteFunc(slices.Clone(fits),
 		func(f fit) bool { return !slices.Contains(f.pool.Tiers, head.Tier) })
 	if len(accepted) == 0 {
-		r.Code, r.Pools, r.Runners = ReasonTier, poolsOf(fits), len(fits)
+		r.Code, r.Pools, r.Runners = ReasonTier, poolsOf(fits), runnersOf(fits)
 		return r
 	}
-	r.Pools, r.Runners = poolsOf(accepted), len(accepted)
+	r.Pools, r.Runners = poolsOf(accepted), runnersOf(accepted)
 	open, connected := 0, 0
 	for _, f := range accepted {
 		if f.runner.Connected {
@@ -167,6 +169,13 @@ func fitting(runsOn []string, pools []Pool) (fits []fit, aliases []Alias, missin
 		return nil, nil, unseen[:1]
 	}
 	return nil, nil, []string{""}
+}
+
+func runnersOf(fits []fit) (n int) {
+	for _, f := range fits {
+		n += max(f.runner.Count, 1)
+	}
+	return n
 }
 
 func poolsOf(fits []fit) []domain.PoolID {

@@ -14,7 +14,7 @@ import (
 const (
 	capacityMax  = 1000
 	tokensMax    = 1000 // unused registration tokens
-	runnersMax   = 20000
+	runnersMax   = 200_000
 	labelsMax    = 64
 	nameBytesMax = 128
 	textBytesMax = 1024
@@ -123,7 +123,7 @@ func issueToken(s *State, c IssueRegistrationToken, now time.Time) (Decision, *d
 		return refuse("token", "A token is named by its digest.")
 	case slices.ContainsFunc(s.Tokens, func(t Token) bool { return t.Digest == c.Token }):
 		return Decision{}, nil
-	case slices.ContainsFunc(s.Runners, func(r Runner) bool { return r.Token == c.Token }):
+	case s.index.tokens[c.Token] > 0:
 		return Decision{}, domain.Reject(domain.CodeAlreadyExists, "The token was used.")
 	case !expires.After(now) || expires.After(now.Add(TokenLifeMax)):
 		return refuse("expires", "A token expires within %d days.", int(TokenLifeMax/(24*time.Hour)))
@@ -135,10 +135,9 @@ func issueToken(s *State, c IssueRegistrationToken, now time.Time) (Decision, *d
 }
 
 func registerRunner(s *State, c RegisterRunner, now time.Time) (Decision, *domain.Rejection) {
-	for _, r := range s.Runners {
-		if r.Token == c.Token && r.Resume == c.Resume && c.Resume != "" {
-			return Decision{Reply: RegisterReply{Runner: r.Runner, Session: r.Session, Repeat: true}}, nil
-		}
+	if i := s.index.at(s.index.tokens[c.Token]); i >= 0 && s.Runners[i].Resume == c.Resume && c.Resume != "" {
+		r := &s.Runners[i]
+		return Decision{Reply: RegisterReply{Runner: r.Runner, Session: r.Session, Repeat: true}}, nil
 	}
 	// One answer for unknown, used and expired: a guesser learns nothing.
 	good := slices.ContainsFunc(s.Tokens, func(t Token) bool { return t.Digest == c.Token && now.Before(t.Expires) })
@@ -162,12 +161,10 @@ func registerRunner(s *State, c RegisterRunner, now time.Time) (Decision, *domai
 	case len(s.Runners) >= runnersMax:
 		return Decision{}, domain.Reject(domain.CodeTooLarge, "The pool has as many runners as it may have.")
 	}
-	for _, r := range s.Runners {
-		if r.Name == name || r.Runner == c.Runner || r.Session == c.Session {
-			return Decision{}, &domain.Rejection{
-				Code: domain.CodeAlreadyExists, Field: "name",
-				Message: fmt.Sprintf("The pool has a runner named %q; remove it first.", name),
-			}
+	if s.index.names[name] > 0 || s.index.ids[c.Runner] > 0 || s.index.sessions[c.Session] > 0 {
+		return Decision{}, &domain.Rejection{
+			Code: domain.CodeAlreadyExists, Field: "name",
+			Message: fmt.Sprintf("The pool has a runner named %q; remove it first.", name),
 		}
 	}
 	return Decision{
@@ -196,7 +193,7 @@ func rotateSession(s *State, c RotateSession, now time.Time) (Decision, *domain.
 		return refuse("resume_digest", "A session has an identifier and a resume digest.")
 	case r.Session == c.Session && r.Resume == c.Resume:
 		return Decision{}, nil
-	case slices.ContainsFunc(s.Runners, func(o Runner) bool { return o.Session == c.Session }):
+	case s.index.sessions[c.Session] > 0:
 		return Decision{}, domain.Reject(domain.CodeAlreadyExists, "The session exists.")
 	}
 	return happened(&SessionRotated{Base{now}, c.Runner, c.Session, c.Resume})
@@ -226,8 +223,7 @@ func NextWake(s *State) (time.Time, bool) {
 	return next, len(s.Tokens) > 0
 }
 
-// Evolve applies a committed event. It decides nothing. It never writes into a slice that
-// an earlier state may share.
+// Evolve applies a committed event. It decides nothing.
 func Evolve(s *State, e Event) {
 	s.Version++
 	s.LastAt = e.Time()
@@ -235,34 +231,37 @@ func Evolve(s *State, e Event) {
 	case *PoolCreated:
 		s.Tenant, s.Pool, s.Created, s.Config = e.Tenant, e.Pool, e.At, e.Config
 	case *RegistrationTokenIssued:
-		s.Tokens = append(slices.Clip(s.Tokens), e.Token)
+		s.Tokens = append(s.Tokens, e.Token)
 	case *RegistrationTokensExpired:
 		s.Tokens = without(s.Tokens, func(t Token) bool { return slices.Contains(e.Tokens, t.Digest) })
 	case *RunnerRegistered:
 		s.Tokens = without(s.Tokens, func(t Token) bool { return t.Digest == e.Runner.Token })
-		s.Runners = append(slices.Clip(s.Runners), e.Runner)
+		s.Runners = append(s.Runners, e.Runner)
+		s.index.add(&e.Runner)
 	case *RunnerRemoved:
-		s.Runners = without(s.Runners, func(r Runner) bool { return r.Runner == e.Runner })
+		if i := s.index.at(s.index.ids[e.Runner]); i >= 0 {
+			s.index.remove(&s.Runners[i], i)
+			s.Runners = orNil(slices.Delete(s.Runners, i, i+1))
+		}
 	case *SessionRotated:
-		s.Runners = slices.Clone(s.Runners)
-		for i := range s.Runners {
-			if s.Runners[i].Runner == e.Runner {
-				s.Runners[i].Session, s.Runners[i].Resume = e.Session, e.Resume
-			}
+		if i := s.index.at(s.index.ids[e.Runner]); i >= 0 {
+			r := &s.Runners[i]
+			delete(s.index.sessions, r.Session)
+			r.Session, r.Resume = e.Session, e.Resume
+			s.index.sessions[r.Session] = s.index.ids[r.Runner]
 		}
 	}
 }
 
-// without copies a list without some of its members; an empty one is nil, as it is after
-// decoding.
-func without[T any](list []T, gone func(T) bool) []T {
-	var out []T
-	for _, item := range list {
-		if !gone(item) {
-			out = append(out, item)
-		}
+// without takes some members out of a list.
+func without[T any](list []T, gone func(T) bool) []T { return orNil(slices.DeleteFunc(list, gone)) }
+
+// orNil is nil for an empty list, as it is after decoding.
+func orNil[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
 	}
-	return out
+	return list
 }
 
 // Check finds a broken invariant.
@@ -281,6 +280,9 @@ func Check(s *State) error {
 				return fmt.Errorf("check pool %s: runners %s and %s share the %s", s.Pool, other, r.Runner, key)
 			}
 			seen[key] = r.Runner
+		}
+		if found, ok := s.Runner(r.Runner); !ok || found.Session != r.Session {
+			return fmt.Errorf("check pool %s: runner %s is not found by its id", s.Pool, r.Runner)
 		}
 		if r.Capacity < 1 || !slices.Contains(s.Config.Isolation, r.Isolation) {
 			return fmt.Errorf("check pool %s: runner %s: capacity %d, isolation %q", s.Pool, r.Runner, r.Capacity, r.Isolation)

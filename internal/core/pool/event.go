@@ -117,5 +117,7 @@ func EncodeState(s *State) []byte {
 // DecodeState reads a checkpoint of the current StateEncoding.
 func DecodeState(data []byte) (*State, error) {
 	s := New()
-	return s, stateForm.Decode(data, s)
+	err := stateForm.Decode(data, s)
+	s.index = newIndex(s.Runners)
+	return s, err
 }

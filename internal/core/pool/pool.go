@@ -47,7 +47,8 @@ type Runner struct {
 	Registered time.Time        `json:"registered"`
 }
 
-// State is a pool as its events tell it. Only Evolve writes it.
+// State is a pool as its events tell it. Only Evolve writes it, and in place: a pool of many
+// runners is not copied for each that comes. Who wants an earlier state replays it.
 type State struct {
 	Version uint64          `json:"version"`
 	Tenant  domain.TenantID `json:"tenant"`
@@ -57,6 +58,8 @@ type State struct {
 	Config  Config          `json:"config"`
 	Tokens  []Token         `json:"tokens,omitempty"`  // unused ones, oldest first
 	Runners []Runner        `json:"runners,omitempty"` // by time of registration
+
+	index index
 }
 
 // New is the state of a pool that nobody has created.
@@ -67,11 +70,10 @@ func (s *State) Exists() bool { return s.Pool != "" }
 
 // Runner finds a registered runner.
 func (s *State) Runner(id domain.RunnerID) (Runner, bool) {
-	i := slices.IndexFunc(s.Runners, func(r Runner) bool { return r.Runner == id })
-	if i < 0 {
-		return Runner{}, false
+	if i := s.index.at(s.index.ids[id]); i >= 0 {
+		return s.Runners[i], true
 	}
-	return s.Runners[i], true
+	return Runner{}, false
 }
 
 // Session finds the runner that holds a session, if resume is the digest of its secret.
@@ -79,8 +81,8 @@ func (s *State) Runner(id domain.RunnerID) (Runner, bool) {
 //
 // Trust: both come from whoever calls; the digest is of what it showed.
 func (s *State) Session(session domain.SessionID, resume domain.Digest) (Runner, bool) {
-	i := slices.IndexFunc(s.Runners, func(r Runner) bool { return r.Session == session && r.Resume == resume })
-	if i < 0 || session == "" || resume == "" {
+	i := s.index.at(s.index.sessions[session])
+	if i < 0 || session == "" || resume == "" || s.Runners[i].Resume != resume {
 		return Runner{}, false
 	}
 	return s.Runners[i], true

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -302,5 +303,70 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 	if err != nil || !bytes.Equal(want, pretty.Bytes()) {
 		t.Errorf("%s: what is stored is for ever; a changed form is a new version (%v)\n%s", file, err, pretty.Bytes())
+	}
+}
+
+// A registration costs the same in a pool of ten runners and of thousands.
+func TestARegistrationLooksAtNoOtherRunner(t *testing.T) {
+	cost := func(runners int) int {
+		s := New()
+		Evolve(s, &PoolCreated{Base{start}, domain.Actor{}, "tnt_a", "default", DefaultConfig()})
+		token := func(i int) domain.Digest { return domain.DigestOf(fmt.Append(nil, "token", i)) }
+		for i := range runners {
+			Evolve(s, &RunnerRegistered{Base{start}, Runner{Runner: domain.RunnerID(fmt.Sprint("rnr_", i)),
+				Name: fmt.Sprint("agent-", i), Session: domain.SessionID(fmt.Sprint("ses_", i)), Token: token(i)}})
+		}
+		Evolve(s, &RegistrationTokenIssued{Base{start}, Token{Digest: token(runners), Expires: start.Add(time.Hour)}})
+		mine, resume, i := token(runners), token(0), 1_000_000
+		return int(testing.AllocsPerRun(20, func() {
+			i++
+			d, rejection := Decide(s, RegisterRunner{Token: mine, Runner: domain.RunnerID(fmt.Sprint("rnr_", i)),
+				Session: "ses_new", Resume: resume, RunnerName: "new", Capacity: 1, Isolation: "process"}, start)
+			if rejection != nil || len(d.Events) != 1 {
+				t.Fatal(rejection)
+			}
+		}))
+	}
+	if few, many := cost(10), cost(5000); many > few {
+		t.Errorf("%d allocations among 10 runners, %d among 5000", few, many)
+	}
+}
+
+// What is found by index is what a walk over all runners finds, after any history.
+func TestTheIndexFindsWhatAWalkFinds(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	s := New()
+	Evolve(s, &PoolCreated{Base{start}, domain.Actor{}, "tnt_a", "default", DefaultConfig()})
+	for i := range 2000 {
+		n := random.IntN(max(len(s.Runners), 1))
+		switch {
+		case len(s.Runners) == 0 || random.IntN(3) > 0:
+			Evolve(s, &RunnerRegistered{Base{start}, Runner{Runner: domain.RunnerID(fmt.Sprint("rnr_", i)), Capacity: 1,
+				Isolation: "process", Name: fmt.Sprint("agent-", i), Session: domain.SessionID(fmt.Sprint("ses_", i)),
+				Resume: "secret", Token: domain.Digest(fmt.Sprint("token-", i))}})
+		case random.IntN(2) == 0:
+			Evolve(s, &RunnerRemoved{Base{start}, domain.Actor{}, s.Runners[n].Runner, ""})
+		default:
+			Evolve(s, &SessionRotated{Base{start}, s.Runners[n].Runner, domain.SessionID(fmt.Sprint("ses_again_", i)), "other"})
+		}
+		if random.IntN(100) == 0 { // as after a start from a checkpoint
+			var err error
+			if s, err = DecodeState(EncodeState(s)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := Check(s); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Runners {
+		if found, ok := s.Session(r.Session, r.Resume); !ok || found.Runner != r.Runner {
+			t.Errorf("session %s finds %s (%v)", r.Session, found.Runner, ok)
+		}
+	}
+	if x := s.index; len(x.ids) != len(s.Runners) || len(x.names) != len(s.Runners) ||
+		len(x.sessions) != len(s.Runners) || len(x.tokens) != len(s.Runners) {
+		t.Errorf("an index of %d, %d, %d, %d for %d runners", len(x.ids), len(x.names), len(x.sessions), len(x.tokens),
+			len(s.Runners))
 	}
 }

@@ -1,0 +1,203 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/core/placement"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// openings are the slots that are open now, by what jobs can tell apart. Of a class of runners, n
+// jobs can get slots of no more than its first n, so that placing costs what there are jobs and
+// classes, not what there are runners.
+type openings struct {
+	classes map[string]*class
+	byLabel map[string]map[*class]bool // classes whose runners have the label
+	aliased map[*class]bool            // classes whose pools answer by patterns
+	slots   int                        // open ones of all classes
+}
+
+// class is the runners of a pool that have the same labels.
+type class struct {
+	name            string
+	pool            domain.PoolID
+	labels, aliases []string
+	members         int
+	open            ranking // those with open slots, in the order in which placement takes them
+}
+
+func newOpenings() openings {
+	return openings{classes: map[string]*class{}, byLabel: map[string]map[*class]bool{}, aliased: map[*class]bool{}}
+}
+
+// join gives the class of a runner, which counts as one more member.
+func (o *openings) join(in domain.PoolID, labels, aliases []string) *class {
+	name := strings.Join([]string{string(in), strings.Join(labels, "\x01"), strings.Join(aliases, "\x01")}, "\x00")
+	c := o.classes[name]
+	if c == nil {
+		c = &class{name: name, pool: in, labels: labels, aliases: aliases}
+		o.classes[name] = c
+		for _, label := range c.answers() {
+			if o.byLabel[label] == nil {
+				o.byLabel[label] = map[*class]bool{}
+			}
+			o.byLabel[label][c] = true
+		}
+		if len(aliases) > 0 {
+			o.aliased[c] = true
+		}
+	}
+	c.members++
+	return c
+}
+
+// leave counts a member less. One that nobody is in is forgotten.
+func (o *openings) leave(c *class) {
+	if c == nil {
+		return
+	}
+	if c.members--; c.members > 0 {
+		return
+	}
+	delete(o.classes, c.name)
+	delete(o.aliased, c)
+	for _, label := range c.answers() {
+		if delete(o.byLabel[label], c); len(o.byLabel[label]) == 0 {
+			delete(o.byLabel, label)
+		}
+	}
+}
+
+// answers are the labels that a job may ask for by name.
+func (c *class) answers() []string {
+	out := []string{strings.ToLower(string(c.pool))}
+	for _, label := range c.labels {
+		out = append(out, strings.ToLower(label))
+	}
+	return out
+}
+
+// has says how many slots of a runner are open now.
+func (o *openings) has(a *agent, slots int) {
+	if a.class == nil || a.offered == slots {
+		return
+	}
+	if a.offered > 0 {
+		a.class.open.remove(a)
+	}
+	o.slots += slots - a.offered
+	if a.offered = slots; slots > 0 {
+		a.class.open.add(a)
+	}
+}
+
+// fitting are the classes that can have slots for some of the jobs: those that have the rarest
+// label of one, and those that may answer it by a pattern.
+func (o *openings) fitting(heads []placement.Head) map[*class]bool {
+	out, seen := map[*class]bool{}, map[string]bool{}
+	take := func(classes map[*class]bool) {
+		for c := range classes {
+			if c.open.len > 0 {
+				out[c] = true
+			}
+		}
+	}
+	for i := range heads {
+		wish := strings.Join(heads[i].RunsOn, "\x01")
+		if seen[wish] {
+			continue
+		}
+		seen[wish] = true
+		if wish == "" {
+			for _, c := range o.classes {
+				if c.open.len > 0 {
+					out[c] = true
+				}
+			}
+			continue
+		}
+		rarest := o.byLabel[strings.ToLower(heads[i].RunsOn[0])]
+		for _, label := range heads[i].RunsOn[1:] {
+			if with := o.byLabel[strings.ToLower(label)]; len(with) < len(rarest) {
+				rarest = with
+			}
+		}
+		take(rarest)
+		take(o.aliased)
+	}
+	return out
+}
+
+// chunkMost is when a part of a ranking is split: what one change moves in memory.
+const chunkMost = 512
+
+// ranking is runners in the order in which placement takes their slots: those with most first,
+// then by identifier. It is a list in parts, each of them in order.
+type ranking struct {
+	parts [][]*agent
+	len   int
+}
+
+func compareAgents(a, b *agent) int {
+	return cmp.Or(cmp.Compare(b.offered, a.offered), cmp.Compare(a.Runner.Runner, b.Runner.Runner))
+}
+
+// find is the part where a runner is or belongs, its place there, and whether it is there.
+func (r *ranking) find(a *agent) (part, at int, found bool) {
+	part, _ = slices.BinarySearchFunc(r.parts, a, func(p []*agent, a *agent) int {
+		return compareAgents(p[len(p)-1], a)
+	})
+	if part == len(r.parts) {
+		return part, 0, false
+	}
+	at, found = slices.BinarySearchFunc(r.parts[part], a, compareAgents)
+	return part, at, found
+}
+
+func (r *ranking) add(a *agent) {
+	part, at, found := r.find(a)
+	if found {
+		return
+	}
+	r.len++
+	if part == len(r.parts) {
+		if part == 0 {
+			r.parts = append(r.parts, []*agent{a})
+			return
+		}
+		part--
+		at = len(r.parts[part])
+	}
+	p := slices.Insert(r.parts[part], at, a)
+	r.parts[part] = p
+	if len(p) > chunkMost {
+		half := len(p) / 2
+		r.parts[part] = slices.Clone(p[:half])
+		r.parts = slices.Insert(r.parts, part+1, slices.Clone(p[half:]))
+	}
+}
+
+func (r *ranking) remove(a *agent) {
+	part, at, found := r.find(a)
+	if !found {
+		return
+	}
+	r.len--
+	if r.parts[part] = slices.Delete(r.parts[part], at, at+1); len(r.parts[part]) == 0 {
+		r.parts = slices.Delete(r.parts, part, part+1)
+	}
+}
+
+// first visits up to n runners in order.
+func (r *ranking) first(n int, visit func(*agent)) {
+	for _, p := range r.parts {
+		for _, a := range p {
+			if n--; n < 0 {
+				return
+			}
+			visit(a)
+		}
+	}
+}

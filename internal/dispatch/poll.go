@@ -1,0 +1,188 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
+)
+
+// Poll is an exchange that was taken in and may wait for something to say. A server has as many as
+// runners wait, so it keeps of the request only what its answer depends on, and whoever waits for
+// it can do so without the stack that taking it in had.
+type Poll struct {
+	d        *Dispatcher
+	runner   domain.RunnerID
+	pools    domain.PartitionID
+	polling  bool
+	deadline time.Duration
+	held     map[string]bool // attempts that the runner has named; nil: none
+	keys     []string        // that it has
+	batches  bool            // it takes manifests that are signed together
+	news     chan struct{}
+	res      *runnerv1.ExchangeResponse // nil: nothing to say yet
+}
+
+// Begin takes an exchange in, all that it brings included. End must follow.
+func (d *Dispatcher) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (*Poll, error) {
+	who, err := d.authenticate(req.GetSession(), req.GetResume())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSizes(req); err != nil {
+		return nil, err
+	}
+	if brings(req) && !d.loaded() {
+		// Taking some and skipping the rest would leave a hole that nobody speaks of: the
+		// runner hears no, and says all of it again.
+		return nil, errNotReady
+	}
+	token, ok := domain.ParseProvenToken(req.GetToken(), req.GetProof())
+	if !ok {
+		return nil, domain.Reject(domain.CodeInvalidArgument, "The acknowledgement token is malformed.")
+	}
+	if err := d.cfg.Engine.Present(engine.HeldBy(ctx, "Runner "+who.Name), token); err != nil {
+		return nil, err
+	}
+	p := &Poll{d: d, runner: who.Runner.Runner, pools: who.pool.Partition(), polling: req.GetWaitMs() > 0,
+		keys: req.GetKnownKeys(), batches: req.GetTakesBatches()}
+	if err := d.hear(who, p, req); err != nil {
+		return nil, err
+	}
+	if brings(req) || len(req.GetRenewals()) > 0 {
+		p.res = &runnerv1.ExchangeResponse{}
+		if err := d.upload(ctx, who, req, p.res); err != nil {
+			return nil, err
+		}
+		d.renew(ctx, who, req, p.res)
+	}
+	if p.polling {
+		p.deadline = d.cfg.Host.Elapsed() + d.patience(who, req)
+		for _, r := range req.GetRenewals() {
+			if p.held == nil {
+				p.held = map[string]bool{}
+			}
+			p.held[r.GetAttempt()] = true
+		}
+	}
+	return p, nil
+}
+
+// hear notes that a runner spoke, and which slots it offers.
+func (d *Dispatcher) hear(who agent, p *Poll, req *runnerv1.ExchangeRequest) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.speaks(p.pools) {
+		return errNotLeader
+	}
+	offers := make([]domain.SlotToken, 0, len(req.GetOffers()))
+	for _, o := range req.GetOffers() {
+		if offerOf(p.runner, o) {
+			offers = append(offers, domain.SlotToken(o))
+		}
+	}
+	d.board.heard(p.runner, req.GetSequence(), p.polling, req.GetDraining(), offers, d.now())
+	d.known(who, req)
+	if p.polling || len(offers) > 0 {
+		d.changed()
+	}
+	return nil
+}
+
+// spreadPolls is the part of its time by which a poll of an idle runner may be shorter.
+const spreadPolls = 8
+
+// patience is how long a poll may wait. One that names leases comes back soon, because it renews
+// them. One of an idle runner says nothing but that it is there, which its waiting says as well;
+// it waits for as long as it may, and a little less, so that the polls of runners that came back
+// together after a restart do not end together for ever.
+func (d *Dispatcher) patience(who agent, req *runnerv1.ExchangeRequest) time.Duration {
+	limit := min(time.Duration(req.GetWaitMs())*time.Millisecond, d.cfg.Timing.Poll)
+	if len(req.GetRenewals()) > 0 {
+		return min(limit, max(d.cfg.Timing.Lease/3, 50*time.Millisecond))
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(who.Runner.Runner))
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, req.GetSequence()))
+	return limit - time.Duration(int64(limit/spreadPolls)*int64(h.Sum32()%1000)/1000)
+}
+
+// Look collects what there is to say. over says that it is time to End: there is something, or
+// nothing to wait for any more. Otherwise it is to look again at news, or after limit.
+func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
+	if !p.polling {
+		return 0, true
+	}
+	d := p.d
+	d.mu.Lock()
+	if p.news == nil || d.polls[p.runner] != p.news {
+		p.news = make(chan struct{})
+		d.polls[p.runner] = p.news
+	}
+	orders, cancels, again := d.outbox(p.runner, p.held)
+	d.mu.Unlock()
+	if p.res == nil && len(orders)+len(cancels) > 0 {
+		p.res = &runnerv1.ExchangeResponse{}
+	}
+	if p.res != nil {
+		p.res.Cancels = cancels
+	}
+	d.tell(ctx, orders, p.batches, p.res)
+	rest := p.deadline - d.cfg.Host.Elapsed()
+	if tells(p.res) || rest <= 0 || !d.Leads(p.pools) {
+		return 0, true
+	}
+	return min(rest, again), false
+}
+
+// News is closed when there may be something to say. It is another channel after each Look.
+func (p *Poll) News() <-chan struct{} { return p.news }
+
+// End gives the answer. It is called once.
+func (p *Poll) End() (*runnerv1.ExchangeResponse, error) {
+	if p.res == nil {
+		p.res = &runnerv1.ExchangeResponse{}
+	}
+	p.res.Timing = p.d.timing()
+	if !p.polling {
+		return p.res, nil
+	}
+	p.d.pollEnded(p.runner, p.news)
+	p.publish()
+	if !tells(p.res) && !p.d.Leads(p.pools) {
+		return nil, errNotLeader // where it is heard from now on
+	}
+	return p.res, nil
+}
+
+// pollEnded notes that nobody waits for this runner's news any more, unless another poll
+// has taken over meanwhile.
+func (d *Dispatcher) pollEnded(id domain.RunnerID, news chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if current, ok := d.polls[id]; !ok || current == news {
+		delete(d.polls, id)
+		d.board.left(id, d.now())
+	}
+}
+
+// publish tells a runner the keys that verify manifests when it lacks one of them: they change
+// long after it registered. It says itself what it has, so nothing that is lost on the way, and
+// no restart on either side, leaves it without. A runner of a release that does not say it is
+// told with every lease, because it forgets them when it restarts.
+//
+// It comes after the leases of the same answer are signed: what signed them is published.
+func (p *Poll) publish() {
+	if len(p.keys) == 0 && len(p.res.GetLeases()) == 0 {
+		return
+	}
+	keys := p.d.cfg.Keys()
+	if slices.ContainsFunc(keys, func(k Key) bool { return !slices.Contains(p.keys, k.ID) }) {
+		p.res.Keys = published(keys)
+	}
+}

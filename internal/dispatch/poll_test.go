@@ -1,0 +1,69 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+)
+
+// A poll of a runner without work costs what it costs, however many there are.
+func TestAnIdlePollStaysWithinItsBudget(t *testing.T) {
+	const most = 16 // allocations of a poll that begins, looks and ends
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		req := &runnerv1.ExchangeRequest{Session: h.session, Resume: h.secret, WaitMs: 45_000,
+			Offers: []string{h.runner + "/0/1"}}
+		allocations := int(testing.AllocsPerRun(200, func() {
+			req.Sequence++
+			p, err := y.dispatch.Begin(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, over := p.Look(t.Context()); over {
+				t.Fatal("an idle poll does not wait")
+			}
+			if _, err := p.End(); err != nil {
+				t.Fatal(err)
+			}
+		}))
+		if allocations > most {
+			t.Errorf("%d allocations; at most %d", allocations, most)
+		}
+		t.Logf("%d allocations", allocations)
+	})
+}
+
+// An idle runner's poll waits for as long as it asks, a little less; one that holds leases comes
+// back to renew them.
+func TestHowLongAPollWaits(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 2)
+		timing := y.dispatch.cfg.Timing
+		took := func(req *runnerv1.ExchangeRequest) time.Duration {
+			begun := time.Now()
+			h.exchange(req)
+			return time.Since(begun)
+		}
+		waits := map[time.Duration]bool{}
+		for sequence := range uint64(20) {
+			w := took(&runnerv1.ExchangeRequest{Sequence: sequence, WaitMs: timing.Poll.Milliseconds()})
+			if w > timing.Poll || w < timing.Poll-timing.Poll/spreadPolls {
+				t.Errorf("an idle poll waits for %s of %s", w, timing.Poll)
+			}
+			waits[w] = true
+		}
+		if len(waits) < 10 {
+			t.Errorf("%d different waits of 20 polls: they end together", len(waits))
+		}
+		go func() { y.request(home, 1, 1, nil) }()
+		l := h.poll().GetLeases()[0]
+		synctest.Wait()
+		held := []*runnerv1.Renewal{{Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Observed: "running"}}
+		w := took(&runnerv1.ExchangeRequest{WaitMs: timing.Poll.Milliseconds(), Renewals: held})
+		if w > timing.Lease/3 {
+			t.Errorf("a poll that holds a lease waits for %s of %s", w, timing.Lease)
+		}
+	})
+}
