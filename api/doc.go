@@ -4,8 +4,9 @@
 // It is deliberately without behaviour. Nothing of core goes over a wire unconverted, so
 // these types are not the ones that the server decides with.
 //
-// Invariants: changes are additive (tools/gen/gen.sh --lint compares); what is generated is
-// committed, so a clean clone builds without generators.
+// Invariants: changes are additive, by comparison with every contract in frozen
+// (tools/gen/gen.sh --lint, and a test); what is generated is committed, so a clean clone
+// builds without generators.
 //
 // Read next: api/fairlead/v1/fairlead.proto
 package api

@@ -53,6 +53,9 @@ func TestAnObjectThatCanNotBeReadIsDamage(t *testing.T) {
 	yard.OnSQLite(t, func(t *testing.T, w *yard.World) {
 		k := newKeep(t, w)
 		k.Whole()
+		if err := k.Logs.Close(); err != nil { // segments of what is sealed are gone
+			t.Fatal(err)
+		}
 		_, whole := k.backup(nil)
 		key := blob.ObjectKey(yard.Tenant, k.Put("plan 1"))
 		src := k.source()

@@ -1,7 +1,9 @@
 #!/bin/sh
 # gen.sh          regenerate everything that is made from api/**/*.proto
 # gen.sh --check  the same into a scratch folder, and fail when the result differs
-# gen.sh --lint   lint the contract, and compare it with $BASE (default HEAD)
+# gen.sh --lint   lint the contract, and compare it with every frozen one in api/frozen
+# gen.sh --freeze the same, and freeze what the contract is now as the next one: for a
+#                 release, and by nobody in passing. Nothing in api/frozen is ever changed.
 #
 # What is made: Go types and Connect bindings beside the .proto files, and the frozen
 # OpenAPI document api/openapi.json. Generators are pinned: Go plugins in tools/go.mod,
@@ -51,15 +53,50 @@ workspace() {
 
 workspace "$work/now" "$root/api"
 
-if [ "$mode" = --lint ]; then
+# image SIDE: build the workspace of that name into an image that buf compares.
+image() { (cd "$work/$1" && "$buf" build --path src/fairlead -o "$work/$1.binpb"); }
+
+# compare BASE SIDE: compare the image of SIDE with that of BASE, by the rules of api/buf.yaml.
+compare() { (cd "$work/now" && "$buf" breaking "$work/$2.binpb" --exclude-imports --against "$work/$1.binpb"); }
+
+# bites: a contract that lacks a field must not get through, or the comparison shows nothing.
+bites() {
+	mkdir -p "$work/cut-api"
+	cp -R "$root/api/fairlead" "$work/cut-api/"
+	file=fairlead/runner/v1/runner.proto
+	awk '!cut && /^  [a-z][A-Za-z0-9_]* [a-z_]+ = [0-9]+;/ { cut = 1; next } { print }' \
+		"$root/api/$file" >"$work/cut-api/$file"
+	workspace "$work/cut" "$work/cut-api"
+	image cut
+	compare now cut >"$work/said" || true
+	grep -q 'Previously present field "1"' "$work/said" && return
+	echo 'the comparison of contracts lets a removed field through' >&2
+	exit 1
+}
+
+if [ "$mode" = --lint ] || [ "$mode" = --freeze ]; then
 	(cd "$work/now" && "$buf" lint --path src/fairlead)
-	mkdir -p "$work/tree"
-	git -C "$root" archive "${BASE:-HEAD}" api/fairlead | tar -x -C "$work/tree"
-	workspace "$work/base" "$work/tree/api"
-	for side in base now; do
-		(cd "$work/$side" && "$buf" build --path src/fairlead -o "$work/$side.binpb")
+	image now
+	last=0
+	while [ -d "$root/api/frozen/$((last + 1))" ]; do
+		last=$((last + 1))
+		workspace "$work/frozen-$last" "$root/api/frozen/$last"
+		image "frozen-$last"
+		compare "frozen-$last" now
 	done
-	(cd "$work/now" && "$buf" breaking "$work/now.binpb" --exclude-imports --against "$work/base.binpb")
+	[ $last -gt 0 ] || { echo 'api/frozen has no contract to compare with' >&2; exit 1; }
+	bites
+	[ "$mode" = --freeze ] || exit 0
+	if cmp -s "$work/now.binpb" "$work/frozen-$last.binpb"; then
+		echo "the contract is that of api/frozen/$last" >&2
+		exit 1
+	fi
+	next=$root/api/frozen/$((last + 1))
+	(cd "$root/api" && find fairlead -name '*.proto') | while read -r file; do
+		mkdir -p "$next/$(dirname "$file")"
+		cp "$root/api/$file" "$next/$file"
+	done
+	(cd "$root" && go test ./api -rewrite && go test ./internal/testkit/frozen -rewrite)
 	exit 0
 fi
 

@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/testkit/frozen"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write golden files that don't exist yet")
+
+// formOne is a plan with a value in every field of the first form.
+func formOne() *Plan {
+	return &Plan{
+		Evaluator: 1, Name: "CI <é> & more", Path: ".fairlead/workflows/ci.yml", Event: "workflow_dispatch",
+		Inputs: []Input{{"depth", InputNumber, "1.5"}, {"target", InputChoice, "a"}},
+		Jobs: []Job{
+			{Index: 0, Key: "build", Name: "Build", TimeoutSeconds: 3600,
+				Retry: Retry{Max: 2, On: []domain.FailureClass{domain.FailureRunnerLost}, BackoffSeconds: 30},
+				Steps: []Step{{Index: 0, ID: "__checkout", Name: "Checkout", Uses: UsesCheckout, Line: 9}}},
+			{Index: 1, Key: "deploy", Name: "Deploy", Needs: []int{0}, If: "success() && true",
+				RunsOn: []string{"default", "linux"}, Env: []Binding{{"A", "${{ github.sha }}"}}, TimeoutSeconds: 60,
+				SoftFail: true, Effectful: true,
+				Steps: []Step{{Index: 1, ID: "it", Name: "Do it", Uses: UsesRun, Script: "echo \"1\" > a\n", Shell: "bash",
+					WorkDir: "sub", Env: []Binding{{"B", "2"}}, If: "always()", TimeoutSeconds: 5, SoftFail: true,
+					Cleanup: true, Line: 20}}},
+		},
+	}
+}
+
+// A run's history names its plan by the digest of these bytes.
+// Promises: [FORMAT-14], [FORMAT-17].
+func TestStoredPlans(t *testing.T) {
+	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 1, Text: true, Rewrite: *rewrite}
+	frozen.Full(t, formOne())
+	form.Written(t, formOne().Encode())
+	data := form.Read(t, 1)
+	got, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(formOne(), got); diff != "" {
+		t.Errorf("form 1 is read as another plan: %s", diff)
+	}
+	if got.Digest() != domain.DigestOf(data) {
+		t.Error("form 1 has another digest when it was read")
+	}
+}
