@@ -275,6 +275,15 @@ func (w *wait) again(ctx context.Context, err error) bool {
 	if left <= 0 {
 		return false
 	}
+	if after := RetryAfter(err); after > 0 {
+		if after > left {
+			return false // the server itself says that trying for as long as there is patience is in vain
+		}
+		pause += after // not all that were refused come at the same moment
+		if w.client.waiting != nil && !w.client.told.Swap(true) {
+			w.client.waiting(err, w.since.Add(w.client.patience))
+		}
+	}
 	pause = min(pause, left) // the last try is at the end of patience, wherever chance puts the others
 	if first && time.Since(w.since)+pause > tellAfter && w.client.waiting != nil && !w.client.told.Swap(true) {
 		w.client.waiting(err, w.since.Add(w.client.patience))
@@ -347,7 +356,13 @@ func Unreachable(err error) bool {
 
 // Retryable reports whether the same call may succeed later.
 func Retryable(err error) bool {
-	return Unreachable(err) || (Refusal(err) != nil && connect.CodeOf(err) == connect.CodeUnavailable)
+	return Unreachable(err) || (Refusal(err) != nil && connect.CodeOf(err) == connect.CodeUnavailable) ||
+		RetryAfter(err) > 0
+}
+
+// RetryAfter is when the server says that the same call may succeed; 0 when it says nothing.
+func RetryAfter(err error) time.Duration {
+	return time.Duration(Refusal(err).GetRetryAfterSeconds()) * time.Second
 }
 
 // Explain is an error in one sentence for a person.

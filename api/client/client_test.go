@@ -377,3 +377,34 @@ func TestJSONIsThatOfTheAPI(t *testing.T) {
 		t.Errorf("%s %v", got, err)
 	}
 }
+
+// A server that says when to come back is asked again then, with the same key; if that is beyond
+// the end of patience, the refusal is told at once.
+func TestAServerThatSaysWhenIsAskedAgainThen(t *testing.T) {
+	t.Parallel()
+	shed := func(after int32) error {
+		err := connect.NewError(connect.CodeResourceExhausted, "too many")
+		detail, problem := connectproto.NewErrorDetail(&fairleadv1.ErrorInfo{Code: string(domain.CodeTooManyOpenJobs),
+			RetryAfterSeconds: after})
+		if problem != nil {
+			t.Fatal(problem)
+		}
+		return err.WithDetail(detail)
+	}
+	p := &peer{failing: []error{shed(1)}}
+	begun := time.Now()
+	if _, err := newClient(t, serve(t, p).URL, time.Minute).Runs.CreateRun(t.Context(),
+		&fairleadv1.CreateRunRequest{}); err != nil || len(p.heads) != 2 || time.Since(begun) < time.Second {
+		t.Errorf("%d calls within %s: %v", len(p.heads), time.Since(begun), err)
+	}
+	if p.heads[0].Get("Idempotency-Key") != p.heads[1].Get("Idempotency-Key") {
+		t.Error("it came back with another key")
+	}
+	for _, hopeless := range []error{shed(3600), shed(0)} {
+		p = &peer{failing: []error{hopeless, hopeless}}
+		_, err := newClient(t, serve(t, p).URL, time.Minute).Runs.CreateRun(t.Context(), &fairleadv1.CreateRunRequest{})
+		if Refusal(err).GetCode() != string(domain.CodeTooManyOpenJobs) || len(p.heads) != 1 {
+			t.Errorf("%d calls: %v", len(p.heads), err)
+		}
+	}
+}

@@ -260,6 +260,7 @@ func (s *server) newEngine() {
 	config := engine.Config{
 		Store: s.store, Kinds: projection.Kinds(), Partitions: s.partitions(), Spread: s.shape.Spread,
 		Pools: []domain.PartitionID{defaultPool.Partition()}, Owner: s.name, Clock: s.clock, Log: s.log,
+		Open: engine.Open{Jobs: s.o.OpenJobs, OfTenant: s.o.OpenJobsPerTenant, OfRepository: s.o.OpenJobsPerRepository},
 		Hold: s.o.AbandonAfter, Fatal: s.breaks, Format: codec.Format,
 		Prover: s.prover, Doubted: s.metrics.TokenRefused,
 	}

@@ -323,6 +323,7 @@ func (s *server) reading() telemetry.Reading {
 			r.PartitionsStopped++
 		}
 	}
+	r.OpenJobs = int64(s.engine.OpenJobs())
 	for _, p := range s.dispatch.Pools(domain.DefaultTenant) {
 		if !s.dispatch.Leads(p.Pool.Partition()) {
 			continue // its leader tells: nobody else knows who is connected

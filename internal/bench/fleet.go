@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,7 +33,8 @@ type FleetOptions struct {
 	// Drain is how many jobs wait before the first runner comes, in whole runs. The window is then
 	// from that moment until all of them have concluded, and nothing else is asked for: Warm, Rate,
 	// Ahead, Fail and Cancel mean nothing, and Duration is that of the profile alone.
-	Drain int
+	Drain   int
+	Backlog int // jobs that wait all the time, in runs of ten, for a runner that is not there
 }
 
 // jobs in the window that are still worth a figure.
@@ -50,13 +52,16 @@ func Fleet(ctx context.Context, o Options, of FleetOptions) (*Report, error) {
 	settings := map[string]any{"runners": of.Runners, "slots": of.Slots, "warm": of.Warm.String(),
 		"duration": of.Duration.String(), "shape": of.Shape, "jobs_of_a_run": of.Jobs, "rate": of.Rate,
 		"job_time": of.JobTime.String(), "log_bytes": of.LogBytes, "fail": of.Fail, "decline": of.Decline,
-		"cancel": of.Cancel}
+		"cancel": of.Cancel, "backlog": of.Backlog}
 	if of.Drain > 0 {
 		settings = map[string]any{"runners": of.Runners, "slots": of.Slots, "drain": of.Drain, "shape": of.Shape,
 			"jobs_of_a_run": of.Jobs, "job_time": of.JobTime.String(), "log_bytes": of.LogBytes, "decline": of.Decline}
 	}
 	if of.Ahead == 0 {
 		of.Ahead = max(2*of.Runners*of.Slots/of.Jobs, 2)
+	}
+	if of.Backlog > 0 {
+		o.Flags = append(o.Flags, unbounded...)
 	}
 	if of.Rate == 0 && of.Drain == 0 {
 		settings["runs_ahead"] = of.Ahead
@@ -67,8 +72,12 @@ func Fleet(ctx context.Context, o Options, of FleetOptions) (*Report, error) {
 			return fmt.Errorf("make book: %w", err)
 		}
 		defer func() { err = errors.Join(err, l.book.Close()) }()
-		l.first, err = s.introduce(ctx, map[string]string{fleetJob: shapeText(of.Shape, of.Jobs)})
+		l.first, err = s.introduce(ctx, map[string]string{fleetJob: shapeText(of.Shape, of.Jobs),
+			backlogJob: strings.ReplaceAll(workflowText(jobsMany, false), "ubuntu-latest", "nobody-has-this")})
 		if err != nil {
+			return err
+		}
+		if err := s.pile(ctx, l.first, backlogJob, of.Backlog); err != nil {
 			return err
 		}
 		return l.run(ctx)

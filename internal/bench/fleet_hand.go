@@ -262,6 +262,9 @@ func (h *hand) accept(lease *runnerv1.Lease, orders *manifest.Opener) error {
 		return nil
 	}
 	h.load.write(bookGot, lease.GetAttempt(), o.at)
+	if h.load.onGot != nil {
+		h.load.onGot(string(m.Run), o.at)
+	}
 	o.outcome = domain.OutcomeSuccess
 	if h.dice.IntN(100) < h.load.of.Fail {
 		o.outcome = domain.OutcomeFailure

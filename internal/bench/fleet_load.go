@@ -30,8 +30,8 @@ const (
 
 // Words of the book, as `fairlead admin tally` reads them.
 const (
-	bookRun, bookGot, bookAcked = "run", "got", "ack"
-	entryMax                    = 128
+	bookRun, bookAsked, bookGot, bookAcked = "run", "asked", "got", "ack"
+	entryMax                               = 128
 )
 
 // tracked is a run under way.
@@ -58,14 +58,16 @@ type traffic struct {
 	free         chan struct{}       // closed loop: a run may begin
 	inWindow     bool
 	from, to     time.Time
-	answered     *times       // request due until answered, in the window
-	acknowledged *times       // result sent until acknowledged, in the window
-	acks         int64        // results acknowledged, ever
-	lastAck      time.Time    // when the last of them came
-	whole        int          // tracked runs of which all jobs will come
-	waiting      int64        // jobs that waited for the first runner
-	unasked      int64        // requests that were due in the window, and that nobody was free to ask
-	exchanges    atomic.Int64 // calls of runners, in the window
+	answered     *times                         // request due until answered, in the window
+	acknowledged *times                         // result sent until acknowledged, in the window
+	acks         int64                          // results acknowledged, ever
+	lastAck      time.Time                      // when the last of them came
+	whole        int                            // tracked runs of which all jobs will come
+	waiting      int64                          // jobs that waited for the first runner
+	unasked      int64                          // requests that were due in the window, and that nobody was free to ask
+	exchanges    atomic.Int64                   // calls of runners, in the window
+	onGot        func(run string, at time.Time) // a manifest was verified; may be nil
+	onAck        func(took time.Duration)       // a result was acknowledged; may be nil
 	samples      []Sample
 }
 
@@ -230,6 +232,9 @@ func (l *traffic) done(of taken, outcome domain.Outcome, sent, now time.Time) er
 	defer l.mu.Unlock()
 	l.acks++
 	l.lastAck = now
+	if l.onAck != nil {
+		l.onAck(gap(sent, now))
+	}
 	var err error
 	if l.inWindow {
 		err = l.acknowledged.add(gap(sent, now))

@@ -30,12 +30,13 @@ const (
 // runner that has asked all the time.
 func Recover(ctx context.Context, o Options, of RecoverOptions) (*Report, error) {
 	settings := map[string]any{"jobs": of.Jobs, "kills": of.Kills}
+	o.Flags = append(o.Flags, unbounded...)
 	return measure(ctx, "recover", o, "server", settings, func(ctx context.Context, s *stage) error {
 		first, err := s.introduce(ctx, nil)
 		if err != nil {
 			return err
 		}
-		if err := s.pile(ctx, first, of.Jobs); err != nil {
+		if err := s.pile(ctx, first, wideJob, of.Jobs); err != nil {
 			return err
 		}
 		a, err := s.enlist(ctx, "agent", 1)
@@ -65,8 +66,14 @@ func Recover(ctx context.Context, o Options, of RecoverOptions) (*Report, error)
 	})
 }
 
+// unbounded lets a server take what is piled up.
+var unbounded = []string{"--open-jobs", "0", "--open-jobs-per-repository", "0"}
+
 // pile asks for runs of ten jobs until so many wait. Nobody takes any.
-func (s *stage) pile(ctx context.Context, first accepted, jobs int) error {
+func (s *stage) pile(ctx context.Context, first accepted, workflow string, jobs int) error {
+	if jobs == 0 {
+		return nil
+	}
 	runs := (jobs + jobsMany - 1) / jobsMany
 	s.progress("%d runs of %d jobs that wait", runs, jobsMany)
 	begun := time.Now()
@@ -74,7 +81,7 @@ func (s *stage) pile(ctx context.Context, first accepted, jobs int) error {
 	group.SetLimit(fillers)
 	for range runs {
 		group.Go(func() error {
-			_, err := s.ask(asking, first, wideJob)
+			_, err := s.ask(asking, first, workflow)
 			return err
 		})
 	}
@@ -89,7 +96,8 @@ func (s *stage) pile(ctx context.Context, first accepted, jobs int) error {
 // rise kills the server, starts another in its place, and waits until it has given a job to a
 // runner.
 func (s *stage) rise(ctx context.Context, a *agent, ready, dispatched *times) error {
-	flags := []string{"--listen", strings.TrimPrefix(s.server.url, "http://"), "--log-level", "warn"}
+	flags := append([]string{"--listen", strings.TrimPrefix(s.server.url, "http://"), "--log-level", "warn"},
+		s.options.Flags...)
 	if s.options.Store != "" {
 		flags = append(flags, "--store", s.options.Store)
 	}

@@ -13,11 +13,12 @@ import (
 
 // Workflows of the repository that is measured with.
 const (
-	oneJob   = "one.yml"   // one job with one empty step
-	chainJob = "chain.yml" // ten such jobs, one after the other
-	wideJob  = "wide.yml"  // ten such jobs beside each other
-	fleetJob = "fleet.yml" // of a shape that was asked for
-	jobsMany = 10
+	oneJob     = "one.yml"     // one job with one empty step
+	chainJob   = "chain.yml"   // ten such jobs, one after the other
+	wideJob    = "wide.yml"    // ten such jobs beside each other
+	fleetJob   = "fleet.yml"   // of a shape that was asked for
+	backlogJob = "backlog.yml" // ten jobs that wait for a label which nobody has
+	jobsMany   = 10
 )
 
 // workflowText writes a workflow of n jobs; chained ones need the one before.
@@ -70,8 +71,8 @@ func shapeText(shape string, n int) string {
 
 // repository makes a small git repository with the workflows, and an editor's worth of
 // files, so that looking for changes costs what it costs.
-func (s *stage) repository(ctx context.Context, further map[string]string) (string, error) {
-	root := filepath.Join(s.folder, "sample")
+func (s *stage) repository(ctx context.Context, name string, further map[string]string) (string, error) {
+	root := filepath.Join(s.folder, name)
 	files := map[string]string{
 		".github/workflows/" + oneJob:   workflowText(1, false),
 		".github/workflows/" + chainJob: workflowText(jobsMany, true),
@@ -119,7 +120,11 @@ type accepted struct {
 // introduce registers the repository, with further workflows by their names, and sends its
 // commit, as a first run does.
 func (s *stage) introduce(ctx context.Context, further map[string]string) (accepted, error) {
-	root, err := s.repository(ctx, further)
+	return s.introduceAs(ctx, "sample", further)
+}
+
+func (s *stage) introduceAs(ctx context.Context, name string, further map[string]string) (accepted, error) {
+	root, err := s.repository(ctx, name, further)
 	if err != nil {
 		return accepted{}, err
 	}

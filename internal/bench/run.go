@@ -48,7 +48,7 @@ func ended(l *landmarks) time.Time     { return l.client.ended }
 func Run(ctx context.Context, o Options, of RunOptions) (*Report, error) {
 	settings := map[string]any{"runs": of.Runs, "chains": of.Chains, "warm": of.Warm}
 	return measure(ctx, "run", o, "up", settings, func(ctx context.Context, s *stage) error {
-		root, err := s.repository(ctx, nil)
+		root, err := s.repository(ctx, "sample", nil)
 		if err != nil {
 			return err
 		}

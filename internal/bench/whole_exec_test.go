@@ -51,9 +51,15 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 		}, []string{"ready until manifest", "request until manifest", "result until acknowledged", "jobs"}},
 		{"fleet", func(ctx context.Context, o Options) (*Report, error) {
 			return Fleet(ctx, o, FleetOptions{Runners: 4, Slots: 2, Duration: time.Second, Shape: ShapeFan, Jobs: 5,
-				LogBytes: 100})
-		}, []string{"registration", "jobs", "ready until manifest", "ready until leased", "request until answer",
-			"result until acknowledged", "server's processor time", "exchanges", "stored"}},
+				LogBytes: 100, Backlog: 50})
+		}, []string{"jobs asked for", "registration", "jobs", "ready until manifest", "ready until leased",
+			"request until answer", "result until acknowledged", "server's processor time", "exchanges", "stored"}},
+		{"storm", func(ctx context.Context, o Options) (*Report, error) {
+			return Storm(ctx, o, StormOptions{Runners: 2, Slots: 2, JobTime: 20 * time.Millisecond, Before: time.Second,
+				Duration: 2 * time.Second, Rate: 4, FloodJobs: 100_000, RunJobs: 20, Askers: 8, OpenJobsPerRepository: 400})
+		}, []string{"request until answer, before", "request until answer, storm", "request until manifest, storm",
+			"cancel until committed, storm", "result until acknowledged, storm", "jobs of the flood admitted",
+			"refused too_many_open_jobs", "jobs committed"}},
 		{"runners", func(ctx context.Context, o Options) (*Report, error) {
 			return Crowd(ctx, o, CrowdOptions{Runners: 60, Connections: 3, Servers: 1, Poll: time.Second,
 				Window: 2 * time.Second, Jobs: 5})

@@ -22,9 +22,10 @@ func (a *app) cmdAdminTally() *cobra.Command {
 jobs were committed between two moments, and how long each waited from ready to its lease.
 
 --book compares history with what somebody outside remembers, a line each: "run RUN" for a request that was
-answered, "got ATTEMPT MICROSECONDS" for a manifest that a runner verified, "ack ATTEMPT MICROSECONDS" for a
-result that was acknowledged (microseconds of Unix time). What the book has and history does not is lost; a
-job that was executed once more without a reason that history knows is duplicated. Then the exit code is 1.`,
+answered, "asked RUN" for one whose run need not have ended, "got ATTEMPT MICROSECONDS" for a manifest that a
+runner verified, "ack ATTEMPT MICROSECONDS" for a result that was acknowledged (microseconds of Unix time). What
+the book has and history does not is lost; a job that was executed once more without a reason that history knows
+is duplicated. Then the exit code is 1.`,
 		Example: "  fairlead admin tally\n" +
 			"  fairlead admin tally --from 2026-03-01T12:00:00Z --to 2026-03-01T13:00:00Z --json",
 		Args: cobra.NoArgs,

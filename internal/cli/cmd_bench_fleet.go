@@ -17,6 +17,7 @@ const (
 	jobsOfRunMax  = 256
 	logBytesMax   = 1 << 20
 	percentMost   = 100
+	backlogMax    = 10_000_000
 	durationLeast = time.Second
 	rateLeast     = 0.01
 	rateMost      = 1e6
@@ -42,7 +43,10 @@ or that was cancelled counts no longer. With --rate runs are asked for
 by the clock, however long answers take, and latencies count from when a request was due.
 
 With --drain that many jobs wait before the first runner comes, in whole runs, and the window is from then until
-the last of their results is acknowledged. There is no warm-up, and --duration is that of --profile.`,
+the last of their results is acknowledged. There is no warm-up, and --duration is that of --profile.
+
+With --backlog so many jobs, in runs of ten, wait for a runner that is not there all the time: compare the
+server's processor time for a job with that of a small backlog.`,
 		Example: "  fairlead bench fleet --duration 10m --runners 200\n" +
 			"  fairlead bench fleet --rate 500 --job-time 2s --runners 400 --slots 4 --html report.html\n" +
 			"  fairlead bench fleet --drain 100000 --shape wide --runners 16 --slots 64\n" +
@@ -68,6 +72,7 @@ the last of their results is acknowledged. There is no warm-up, and --duration i
 	flags.IntVar(&of.Decline, "decline", 0, "`percent` of leases that a runner declines, so that another attempt follows")
 	flags.IntVar(&of.Cancel, "cancel", 0, "`percent` of runs that are cancelled at once")
 	flags.IntVar(&of.Drain, "drain", 0, "jobs that wait before the first runner comes (default none: a steady window)")
+	flags.IntVar(&of.Backlog, "backlog", 0, "jobs that wait all the time for a label which nobody has")
 	fixed(command, "shape", bench.ShapeFan, bench.ShapeChain, bench.ShapeWide)
 	run := a.bench(&o, func(ctx context.Context) (*bench.Report, error) {
 		if err := fleetBounds(&of); err != nil {
@@ -116,6 +121,7 @@ func fleetBounds(of *bench.FleetOptions) error {
 		{"ahead", of.Ahead, 0, 1 << 20},
 		{"drain", of.Drain, 0, drainMost}, {"log-bytes", of.LogBytes, 0, logBytesMax}, {"fail", of.Fail, 0, percentMost},
 		{"decline", of.Decline, 0, percentMost - 1}, {"cancel", of.Cancel, 0, percentMost},
+		{"backlog", of.Backlog, 0, backlogMax},
 	} {
 		if n.value < n.least || n.value > n.most {
 			return usagef("--%s is %d; it must be from %d to %d", n.flag, n.value, n.least, n.most)

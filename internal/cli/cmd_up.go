@@ -74,6 +74,13 @@ Every flag can be set by a variable: FAIRLEAD_ and its name in capitals (FAIRLEA
 	return command
 }
 
+// Defaults of the bounds on open jobs: about 1.5 KB of memory stand behind each, and one repository
+// leaves as much to all others as it may take itself.
+const (
+	openJobsDefault              = 1_000_000
+	openJobsPerRepositoryDefault = 500_000
+)
+
 // serveFlags are the flags that up and server share. Durations that are zero leave the
 // choice to the server.
 func serveFlags(flags *pflag.FlagSet, o *ServeOptions) {
@@ -91,6 +98,12 @@ func serveFlags(flags *pflag.FlagSet, o *ServeOptions) {
 	flags.DurationVar(&o.PollEvery, "poll-every", 0, "time between two looks at a polled repository (default 30s)")
 	flags.DurationVar(&o.CancelGrace, "cancel-grace", 0,
 		"time between asking a job to stop and killing it (default 10s)")
+	flags.IntVar(&o.OpenJobs, "open-jobs", openJobsDefault,
+		"jobs without an outcome that a partition takes before new work is refused; 0 is no bound")
+	flags.IntVar(&o.OpenJobsPerTenant, "open-jobs-per-tenant", 0,
+		"the same for each tenant, in each partition; 0 is no bound")
+	flags.IntVar(&o.OpenJobsPerRepository, "open-jobs-per-repository", openJobsPerRepositoryDefault,
+		"the same for each repository; 0 is no bound")
 	flags.BoolVar(&o.Dev, "dev", false, "pages name the file that made them")
 }
 
@@ -175,6 +188,8 @@ func (o *ServeOptions) check() error {
 		return err
 	case o.MemberTTL > memberTTLMax:
 		return usagef("--member-ttl is %s; it must be at most %s", o.MemberTTL, memberTTLMax)
+	case o.OpenJobs < 0 || o.OpenJobsPerTenant < 0 || o.OpenJobsPerRepository < 0:
+		return usagef("--open-jobs, --open-jobs-per-tenant and --open-jobs-per-repository can't be negative")
 	case o.Partitions < 0:
 		return usagef("--partitions is negative")
 	case o.Shared != "" && o.Store == "":

@@ -45,6 +45,11 @@ type ServeOptions struct {
 	PollEvery    time.Duration // between two looks at a polled repository's branches
 	CancelGrace  time.Duration // between asking a job to stop and killing it
 
+	// Bounds on jobs without an outcome, beyond which new work is refused; 0: none.
+	OpenJobs              int // in a partition
+	OpenJobsPerTenant     int
+	OpenJobsPerRepository int
+
 	Version string
 	Dev     bool // pages name the file that made them
 	// Stdout gets the line "ready URL"; everything else goes to Stderr.

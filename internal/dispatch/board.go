@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/placement"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -20,23 +21,11 @@ type Timing struct {
 	Abandon time.Duration // after the last renewal the job must be gone
 }
 
-// head is a job that waits for a runner.
-type head struct {
-	tenant    domain.TenantID
-	partition domain.PartitionID
-	job       domain.JobID
-	class     domain.Class
-	tier      domain.Tier
-	runsOn    []string
-	since     time.Time
-	asked     bool // a grant is on its way
-	tries     int  // how often it could not be granted for its partition's sake
-}
-
 // lease is the right of one runner to execute one attempt.
 type lease struct {
 	tenant    domain.TenantID
 	partition domain.PartitionID
+	share     placement.Share
 	attempt   domain.AttemptID
 	epoch     uint64
 	runner    domain.RunnerID
@@ -78,6 +67,7 @@ type closing struct {
 	runner    domain.RunnerID
 	end       uint64
 	ended     time.Time
+	reported  bool // it ended by its runner's own report
 }
 
 // agent is a registered runner as the board knows it.
@@ -111,7 +101,7 @@ type poolView struct {
 // board is the pool owner's memory and rules. No method does I/O; time comes in.
 type board struct {
 	timing Timing
-	heads  map[domain.JobID]*head
+	heads  map[jobKey]*waiting
 	lines  lines // the same, in the order in which placement looks at them
 	leases map[domain.AttemptID]*lease
 	grip   grip // the same, by runner
@@ -125,10 +115,14 @@ type board struct {
 	// openings follow agents, lent, held and led: seat brings them in line.
 	openings openings
 	lent     map[domain.SlotToken]domain.JobID // asked for or leased
+	shares   shares                            // the same, by whose work it is
 	held     map[domain.RunnerID]int           // leases and grants under way per runner
-	ready    map[domain.PartitionID]bool
-	follows  bool                        // leads only what led names
-	led      map[domain.PartitionID]bool // pools that this server leads
+	// reserved are the slots that batch may not have, as of reservedAt.
+	reserved   map[domain.PoolID]int
+	reservedAt time.Time
+	ready      map[domain.PartitionID]bool
+	follows    bool                        // leads only what led names
+	led        map[domain.PartitionID]bool // pools that this server leads
 	// sure are the partitions that a run has answered from since this server leads: no lapse of
 	// the leader before comes out of them any more.
 	sure map[domain.PartitionID]bool
@@ -143,7 +137,7 @@ type board struct {
 }
 
 func newBoard(t Timing) *board {
-	return &board{timing: t, heads: map[domain.JobID]*head{}, leases: map[domain.AttemptID]*lease{},
+	return &board{timing: t, heads: map[jobKey]*waiting{}, shares: newShares(), leases: map[domain.AttemptID]*lease{},
 		lines: lines{}, grip: grip{}, sent: map[domain.AttemptID]*lease{}, session: map[domain.SessionID]*agent{},
 		closing: map[domain.AttemptID]*closing{}, agents: map[domain.RunnerID]*agent{},
 		pools: map[domain.PoolID]*poolView{}, lent: map[domain.SlotToken]domain.JobID{},
@@ -169,21 +163,25 @@ func (b *board) fresh(pools domain.PartitionID, now time.Time) {
 
 // addHead announces a ready job; repeating it changes nothing.
 func (b *board) addHead(h head) (news bool) {
-	if b.heads[h.job] != nil {
+	if b.heads[h.key()] != nil {
 		return false
 	}
-	b.heads[h.job] = &h
-	b.lines.add(&h)
+	b.heads[h.key()] = b.lines.add(&h)
 	return true
 }
 
 // dropHead forgets a job that is not ready any more.
-func (b *board) dropHead(job domain.JobID) {
-	if h := b.heads[job]; h != nil {
-		delete(b.heads, job)
-		b.lines.remove(h)
+func (b *board) dropHead(job domain.JobID) { b.dropKey(keyOf(job)) }
+
+func (b *board) dropKey(at jobKey) {
+	if w := b.heads[at]; w != nil {
+		delete(b.heads, at)
+		b.lines.remove(w)
 	}
 }
+
+// waits gives a job that waits, nil when it does not.
+func (b *board) waits(job domain.JobID) *waiting { return b.heads[keyOf(job)] }
 
 // addLease takes a committed lease in. After a take-over nobody knows when the runner was
 // heard last, so it gets a full period to come back.
@@ -212,6 +210,7 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	}
 	b.lent[l.slot] = job // also when this server had asked it for another job, as a leader before
 	b.seat(l.runner)
+	b.shares.lend(l.slot, l.share)
 	return true
 }
 
@@ -226,7 +225,7 @@ func (b *board) park(attempt domain.AttemptID) {
 // close notes an attempt that has ended and whose log can still grow.
 func (b *board) close(tenant domain.TenantID, p domain.PartitionID, attempt domain.AttemptID, a *run.Attempt) {
 	if a.Log == nil && !a.Declined && b.closing[attempt] == nil {
-		b.closing[attempt] = &closing{tenant, p, a.Epoch, a.Runner, a.LogEnd, a.ConcludedAt}
+		b.closing[attempt] = &closing{tenant, p, a.Epoch, a.Runner, a.LogEnd, a.ConcludedAt, a.Report != ""}
 	}
 }
 
@@ -251,10 +250,12 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID, job doma
 	for _, l := range b.ofRunner(runner) {
 		if l.slot == slot && !l.parked {
 			b.lent[slot] = l.attempt.Job()
+			b.shares.lend(slot, l.share)
 			return
 		}
 	}
 	delete(b.lent, slot)
+	b.shares.back(slot)
 	if b.held[runner]--; b.held[runner] <= 0 {
 		delete(b.held, runner)
 	}
@@ -264,9 +265,9 @@ func (b *board) giveBack(slot domain.SlotToken, runner domain.RunnerID, job doma
 // spent takes back a pick whose slot had been used up before: the job waits on, and the
 // slot isn't open.
 func (b *board) spent(p pick) {
-	b.giveBack(p.command.Slot, p.command.Runner, p.head.job)
-	if h := b.heads[p.head.job]; h != nil {
-		h.asked = false
+	b.giveBack(p.command.Slot, p.command.Runner, p.command.Job)
+	if w := b.waits(p.command.Job); w != nil {
+		w.ask(false)
 	}
 	if a := b.agents[p.command.Runner]; a != nil {
 		a.open = slices.DeleteFunc(slices.Clone(a.open), func(s domain.SlotToken) bool { return s == p.command.Slot })
@@ -350,6 +351,13 @@ func (b *board) renewed(
 	}
 	b.extend(l, now)
 	return l, true, false
+}
+
+// crossed reports whether a renewal has crossed the result of its own attempt: the lease is over,
+// and that is no evidence of anything.
+func (b *board) crossed(runner domain.RunnerID, attempt domain.AttemptID, epoch uint64) bool {
+	c := b.closing[attempt]
+	return c != nil && c.reported && c.runner == runner && c.epoch == epoch
 }
 
 // knows reports whether no lapse of the leader before can come out of a partition any more.
@@ -471,9 +479,9 @@ func (b *board) lapseAnswered(attempt domain.AttemptID, err error) {
 // forget drops everything of a partition that is not owned here any more.
 func (b *board) forget(p domain.PartitionID) {
 	delete(b.awaits, p)
-	for id, h := range b.heads {
-		if h.partition == p {
-			b.dropHead(id)
+	for at, w := range b.heads {
+		if w.line.head.partition == p {
+			b.dropKey(at)
 		}
 	}
 	for id, l := range b.leases {

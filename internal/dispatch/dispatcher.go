@@ -238,8 +238,3 @@ func streamOf(a domain.AttemptID) domain.StreamID {
 	r, _, _, _ := a.Split()
 	return r.Stream()
 }
-
-func jobStream(j domain.JobID) domain.StreamID {
-	r, _, _ := j.Split()
-	return r.Stream()
-}

@@ -413,6 +413,12 @@ func (d *Dispatcher) verdict(
 	dead := func(domain.Code) *runnerv1.RenewalReply { // in the same words whatever the reason is
 		return &runnerv1.RenewalReply{Attempt: string(att), Epoch: epoch, Code: string(domain.CodeLeaseEpochStale)}
 	}
+	d.mu.Lock()
+	crossed := d.board.crossed(who.Runner.Runner, att, epoch)
+	d.mu.Unlock()
+	if crossed { // the usual case, and a run of many jobs is not read for it
+		return dead("")
+	}
 	at, err := d.find(ctx, who, att)
 	if r, ok := domain.AsRejection(err); ok && gone(r.Code) {
 		return dead(r.Code)

@@ -39,7 +39,7 @@ func (d *Dispatcher) ask(ctx context.Context, p grant) {
 	err := d.bound(p.term)
 	if err == nil {
 		err = d.cfg.Engine.Send(ctx, engine.Envelope{
-			Tenant: p.head.tenant, Partition: p.head.partition, Stream: jobStream(p.head.job), Term: p.term,
+			Tenant: p.head.tenant, Partition: p.head.partition, Stream: p.head.run.Stream(), Term: p.term,
 			Command: p.command,
 		}, func(ack engine.Ack, err error) { d.granted(ctx, p, ack, err) })
 	}
@@ -69,7 +69,7 @@ func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err e
 		d.cfg.Placed(d.now().Sub(p.head.since), p.head.class)
 		return
 	case !errors.As(err, &r):
-		d.cfg.Log.Warn("not known whether a lease was granted; asking again", "job", p.head.job, "error", err)
+		d.cfg.Log.Warn("not known whether a lease was granted; asking again", "job", p.command.Job, "error", err)
 		p.doubt = true
 		d.doubt(ctx, p)
 		return
@@ -79,12 +79,12 @@ func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err e
 	case passing(r.Code):
 		// The job counts as asked for until it is asked for again: others go first, and a
 		// partition that is away is not asked in a tight loop.
-		d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job)
+		d.board.giveBack(p.command.Slot, p.command.Runner, p.command.Job)
 		d.cfg.Host.After(d.again(p, r), func() { d.release(p) })
 	default:
-		d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job)
-		d.board.dropHead(p.head.job) // not ready after all: its stream will say when it is
-		d.cfg.Log.Info("lease refused by the run", "job", p.head.job, "code", r.Code, "reason", r.Message)
+		d.board.giveBack(p.command.Slot, p.command.Runner, p.command.Job)
+		d.board.dropHead(p.command.Job) // not ready after all: its stream will say when it is
+		d.cfg.Log.Info("lease refused by the run", "job", p.command.Job, "code", r.Code, "reason", r.Message)
 	}
 	d.changed()
 }
@@ -92,18 +92,19 @@ func (d *Dispatcher) granted(ctx context.Context, p grant, ack engine.Ack, err e
 // again is the pause before a job is asked for once more. That it must wait is said once for
 // each job, however long it goes on. mu is held.
 func (d *Dispatcher) again(p grant, why *domain.Rejection) time.Duration {
-	h := d.board.heads[p.head.job]
+	h := d.board.waits(p.command.Job)
 	if h == nil {
 		return askAgain
 	}
-	if h.tries == 0 {
-		d.cfg.Log.Warn("lease can not be granted now", "job", p.head.job, "error", why)
+	tries := int(h.tries)
+	if tries == 0 {
+		d.cfg.Log.Warn("lease can not be granted now", "job", p.command.Job, "error", why)
 	}
 	most := doublings
 	if why.Code == domain.CodeStorageFull {
 		most = doublingsFull
 	}
-	pause := askAgain << min(h.tries, most)
+	pause := askAgain << min(tries, most)
 	h.tries++
 	return pause
 }
@@ -117,7 +118,7 @@ func (d *Dispatcher) doubt(ctx context.Context, p grant) {
 		leads := d.speaks(p.command.Pool.Partition()) && p.lead == d.board.terms &&
 			d.board.agents[p.command.Runner] != nil
 		if !known && !leads {
-			d.board.giveBack(p.command.Slot, p.command.Runner, p.head.job) // whoever leads now finds out
+			d.board.giveBack(p.command.Slot, p.command.Runner, p.command.Job) // whoever leads now finds out
 		}
 		now := d.now()
 		p.term = d.term(p.command.Pool.Partition())
@@ -137,8 +138,8 @@ func (d *Dispatcher) doubt(ctx context.Context, p grant) {
 func (d *Dispatcher) release(p grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h := d.board.heads[p.head.job]; h != nil {
-		h.asked = false
+	if w := d.board.waits(p.command.Job); w != nil {
+		w.ask(false)
 	}
 	d.changed()
 }
@@ -146,7 +147,7 @@ func (d *Dispatcher) release(p grant) {
 // leaseOf is the live lease that came of a pick.
 func (b *board) leaseOf(p grant) *lease {
 	for _, l := range b.grip[p.command.Runner] {
-		if l.slot == p.command.Slot && l.attempt.Job() == p.head.job {
+		if l.slot == p.command.Slot && l.attempt.Job() == p.command.Job {
 			return l
 		}
 	}

@@ -72,10 +72,10 @@ func TestAGrantInDoubtIsNotAskedForAgainInAnotherTerm(t *testing.T) {
 			who = id
 		}
 		g := grant{lead: d.board.terms}
-		g.head.job, g.command.Slot, g.command.Runner, g.command.Pool = domain.RunID("run_x").Job(0), slot, who, poolID
+		g.command.Job, g.command.Slot, g.command.Runner, g.command.Pool = domain.RunID("run_x").Job(0), slot, who, poolID
 		doubt := func() {
 			d.mu.Lock()
-			d.board.lent[slot], d.board.held[who] = g.head.job, 1
+			d.board.lent[slot], d.board.held[who] = g.command.Job, 1
 			d.doubt(t.Context(), g)
 			d.mu.Unlock()
 			time.Sleep(time.Minute)

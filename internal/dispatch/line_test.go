@@ -22,13 +22,16 @@ func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
 		b := newBoard(Timing{})
 		for i := range random.IntN(60) {
 			run := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1, 15: byte(i)}))
-			b.addHead(head{tenant: "tnt_a", partition: domain.PartitionID(fmt.Sprint("p", random.IntN(2))), job: run.Job(0),
-				class: classes[random.IntN(len(classes))], tier: domain.TierTrusted, runsOn: labels[random.IntN(len(labels))],
-				since: now.Add(-time.Duration(random.IntN(5)) * time.Second), asked: random.IntN(4) == 0})
+			h := head{tenant: "tnt_a", repository: domain.RepositoryID(fmt.Sprint("rep_", random.IntN(3))), run: run,
+				partition: domain.PartitionID(fmt.Sprint("p", random.IntN(2))),
+				class:     classes[random.IntN(len(classes))], tier: domain.TierTrusted, runsOn: labels[random.IntN(len(labels))],
+				since: now.Add(-time.Duration(random.IntN(5)) * time.Second)}
+			b.addHead(h)
+			b.heads[h.key()].ask(random.IntN(4) == 0)
 		}
 		for job := range b.heads {
 			if random.IntN(5) == 0 {
-				b.dropHead(job)
+				b.dropKey(job)
 			}
 		}
 		var offers []placement.Offer
@@ -37,7 +40,15 @@ func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
 			offers = append(offers, placement.Offer{Runner: runner, Pool: "default", Labels: labels[i%4],
 				Tiers: []domain.Tier{domain.TierTrusted}, Slot: domain.SlotToken(fmt.Sprintf("%s/%d/1", runner, i))})
 		}
-		whole, fronts := placement.Place(b.queue(), offers, now), placement.Place(b.lines.front(len(offers)), offers, now)
+		var all []placement.Head
+		for _, w := range b.heads {
+			if h := w.head(); !w.asked {
+				all = append(all, h.placement())
+			}
+		}
+		shares := placement.Shares{Holds: map[placement.Share]int{{Tenant: "tnt_a", Repository: "rep_1"}: random.IntN(3)}}
+		whole := placement.Place(placement.Queues(all), offers, shares, now)
+		fronts := placement.Place(b.lines.queues(), offers, shares, now)
 		same := slices.EqualFunc(whole, fronts, func(x, y placement.Assignment) bool {
 			return x.Head.Job == y.Head.Job && x.Offer.Slot == y.Offer.Slot
 		})
@@ -46,12 +57,14 @@ func TestTheFrontsOfTheLinesPlaceWhatTheWholeQueueWould(t *testing.T) {
 				whole, fronts)
 		}
 		waiting := 0
-		b.lines.each(func(_ *head, n int) { waiting += n })
-		if waiting != len(b.queue()) {
-			t.Fatalf("round %d: %d wait in lines, %d in all", round, waiting, len(b.queue()))
+		for _, l := range b.lines {
+			waiting += l.count - l.asked
+		}
+		if waiting != len(all) {
+			t.Fatalf("round %d: %d wait in lines, %d in all", round, waiting, len(all))
 		}
 		for job := range b.heads {
-			b.dropHead(job)
+			b.dropKey(job)
 		}
 		if len(b.lines) != 0 {
 			t.Fatalf("round %d: lines of nobody: %v", round, b.lines)
@@ -70,7 +83,8 @@ func TestAPoolIsItsTenantsAlone(t *testing.T) {
 	b.enrol(b.pools["mine"], pool.New(), &pool.Runner{Runner: "rnr_1", Capacity: 4})
 	b.heard("rnr_1", 1, true, false, []domain.SlotToken{"rnr_1/0/1", "rnr_1/1/1", "rnr_1/2/1"}, now)
 	for i, who := range []domain.TenantID{"tnt_you", "tnt_me", "tnt_you"} {
-		b.addHead(head{tenant: who, job: domain.JobID(fmt.Sprintf("job_%d", i)), class: domain.ClassBatch,
+		run := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1, 15: byte(i)}))
+		b.addHead(head{tenant: who, run: run, class: domain.ClassBatch,
 			tier: domain.TierTrusted, since: now})
 	}
 	picks := b.place(now)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"maps"
 
+	"github.com/fairlead-ci/fairlead/internal/core/placement"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -38,11 +39,10 @@ func (d *Dispatcher) Loaded(live engine.Live) {
 func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
 	now := d.now()
 	for i, j := range s.Jobs {
-		job := s.JobID(i)
-		if j.State == run.StateReady {
+		if at := (jobKey{s.Request.Run, int32(i)}); j.State != run.StateReady {
+			d.board.dropKey(at)
+		} else if d.board.heads[at] == nil {
 			repaired = d.board.addHead(headOf(live.Tenant, live.Partition, s, i)) || repaired
-		} else {
-			d.board.dropHead(job)
 		}
 		for n := range j.Attempts {
 			a := &j.Attempts[n]
@@ -62,14 +62,18 @@ func (d *Dispatcher) loadRun(live engine.Live, s *run.State) (repaired bool) {
 }
 
 func headOf(tenant domain.TenantID, p domain.PartitionID, s *run.State, index int) head {
-	return head{tenant: tenant, partition: p, job: s.JobID(index), class: s.Request.Class, tier: s.Request.Tier,
-		runsOn: s.Skeleton(index).RunsOn, since: s.Jobs[index].ReadyAt}
+	return head{tenant: tenant, partition: p, repository: s.Request.Repository, run: s.Request.Run, index: index,
+		class: s.Request.Class, tier: s.Request.Tier, runsOn: s.Skeleton(index).RunsOn, since: s.Jobs[index].ReadyAt}
+}
+
+func shareOf(tenant domain.TenantID, s *run.State) placement.Share {
+	return placement.Share{Tenant: tenant, Repository: s.Request.Repository}
 }
 
 func leaseOf(live engine.Live, s *run.State, job int, a *run.Attempt) lease {
-	l := lease{tenant: live.Tenant, partition: live.Partition, attempt: s.AttemptID(job, a.Number), epoch: a.Epoch,
-		runner: a.Runner, pool: a.Pool, slot: a.Slot, brief: run.BriefOf(s, job, a), uncertain: a.Uncertain,
-		parked: a.Held, lastSeen: a.LastSeen}
+	l := lease{tenant: live.Tenant, partition: live.Partition, share: shareOf(live.Tenant, s),
+		attempt: s.AttemptID(job, a.Number), epoch: a.Epoch, runner: a.Runner, pool: a.Pool, slot: a.Slot,
+		brief: run.BriefOf(s, job, a), uncertain: a.Uncertain, parked: a.Held, lastSeen: a.LastSeen}
 	if a.Desired == domain.DesiredCancel {
 		l.stop = &stop{reason: string(a.Stop.Code), grace: a.GraceUntil, renewUntil: a.RenewUntil}
 	}
@@ -104,12 +108,9 @@ func (d *Dispatcher) Committed(rows []engine.Committed) {
 // runEvent moves heads and leases along with a run.
 func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Event) {
 	now := d.now()
-	job, att := domain.JobID(""), domain.AttemptID("")
-	if i := e.JobIndex(); i >= 0 {
-		job = id.Job(i)
-		if n := e.AttemptNumber(); n > 0 {
-			att = job.Attempt(n)
-		}
+	job, att := jobKey{id, int32(e.JobIndex())}, domain.AttemptID("")
+	if n := e.AttemptNumber(); n > 0 {
+		att = id.Job(e.JobIndex()).Attempt(n)
 	}
 	switch e := e.(type) {
 	case *run.JobReady:
@@ -117,12 +118,13 @@ func (d *Dispatcher) runEvent(row *engine.Committed, id domain.RunID, e run.Even
 			d.board.addHead(headOf(row.Tenant, row.Partition, s, e.Job))
 		}
 	case *run.JobConcluded, *run.JobHeld:
-		d.board.dropHead(job)
+		d.board.dropKey(job)
 	case *run.LeaseGranted:
-		d.board.dropHead(job)
+		d.board.dropKey(job)
 		s := row.State.(*run.State)
-		d.board.addLease(lease{tenant: row.Tenant, partition: row.Partition, attempt: att, epoch: e.Epoch, runner: e.Runner,
-			pool: e.Pool, slot: e.Slot, brief: run.BriefOf(s, e.Job, &s.Jobs[e.Job].Attempts[e.Attempt-1]), lastSeen: now}, now)
+		d.board.addLease(lease{tenant: row.Tenant, partition: row.Partition, share: shareOf(row.Tenant, s), attempt: att,
+			epoch: e.Epoch, runner: e.Runner, pool: e.Pool, slot: e.Slot,
+			brief: run.BriefOf(s, e.Job, &s.Jobs[e.Job].Attempts[e.Attempt-1]), lastSeen: now}, now)
 		d.wake(e.Runner)
 	case *run.LeaseLapsed:
 		if l := d.board.leases[att]; l != nil {

@@ -17,6 +17,7 @@ type openings struct {
 	byLabel map[string]map[*class]bool // classes whose runners have the label
 	aliased map[*class]bool            // classes whose pools answer by patterns
 	slots   int                        // open ones of all classes
+	inPool  map[domain.PoolID]int      // the same, by pool
 }
 
 // class is the runners of a pool that have the same labels.
@@ -29,7 +30,8 @@ type class struct {
 }
 
 func newOpenings() openings {
-	return openings{classes: map[string]*class{}, byLabel: map[string]map[*class]bool{}, aliased: map[*class]bool{}}
+	return openings{classes: map[string]*class{}, byLabel: map[string]map[*class]bool{}, aliased: map[*class]bool{},
+		inPool: map[domain.PoolID]int{}}
 }
 
 // join gives the class of a runner, which counts as one more member.
@@ -88,44 +90,42 @@ func (o *openings) has(a *agent, slots int) {
 		a.class.open.remove(a)
 	}
 	o.slots += slots - a.offered
+	o.inPool[a.pool] += slots - a.offered
 	if a.offered = slots; slots > 0 {
 		a.class.open.add(a)
 	}
 }
 
 // fitting are the classes that can have slots for some of the jobs: those that have the rarest
-// label of one, and those that may answer it by a pattern.
-func (o *openings) fitting(heads []placement.Head) map[*class]bool {
-	out, seen := map[*class]bool{}, map[string]bool{}
-	take := func(classes map[*class]bool) {
-		for c := range classes {
-			if c.open.len > 0 {
-				out[c] = true
-			}
-		}
-	}
-	for i := range heads {
-		wish := strings.Join(heads[i].RunsOn, "\x01")
-		if seen[wish] {
-			continue
-		}
-		seen[wish] = true
-		if wish == "" {
+// label of one, and those that may answer it by a pattern; and how many jobs there are for each.
+func (o *openings) fitting(wishes []placement.Head) map[*class]int {
+	out := map[*class]int{}
+	for i := range wishes {
+		w := &wishes[i]
+		if len(w.RunsOn) == 0 {
 			for _, c := range o.classes {
 				if c.open.len > 0 {
-					out[c] = true
+					out[c] += w.Count
 				}
 			}
 			continue
 		}
-		rarest := o.byLabel[strings.ToLower(heads[i].RunsOn[0])]
-		for _, label := range heads[i].RunsOn[1:] {
+		rarest := o.byLabel[strings.ToLower(w.RunsOn[0])]
+		for _, label := range w.RunsOn[1:] {
 			if with := o.byLabel[strings.ToLower(label)]; len(with) < len(rarest) {
 				rarest = with
 			}
 		}
-		take(rarest)
-		take(o.aliased)
+		for c := range rarest {
+			if c.open.len > 0 {
+				out[c] += w.Count
+			}
+		}
+		for c := range o.aliased {
+			if c.open.len > 0 && !rarest[c] {
+				out[c] += w.Count
+			}
+		}
 	}
 	return out
 }

@@ -48,6 +48,7 @@ func everything(b *board) (out []placement.Offer) {
 func TestTheFirstOfEachClassPlaceWhatAllOpenSlotsWould(t *testing.T) {
 	random, now := rand.New(rand.NewPCG(3, 4)), time.Unix(1_000_000, 0)
 	labels := [][]string{nil, {"linux"}, {"gpu"}, {"linux", "gpu"}, {"linux", "big"}}
+	classes := []domain.Class{domain.ClassProtected, domain.ClassInteractive, domain.ClassBatch}
 	for round := range 100 {
 		b := newBoard(Timing{Lease: time.Minute, Abandon: time.Minute})
 		crowd(b, random.IntN(300), now, func(int) []string { return labels[random.IntN(len(labels))] },
@@ -71,12 +72,14 @@ func TestTheFirstOfEachClassPlaceWhatAllOpenSlotsWould(t *testing.T) {
 		if b.openings.slots != len(all) {
 			t.Fatalf("round %d: %d slots counted, %d there", round, b.openings.slots, len(all))
 		}
-		var heads []placement.Head
 		for i := range random.IntN(40) {
-			heads = append(heads, placement.Head{Tenant: "tnt_a", Job: domain.JobID(fmt.Sprint("job_", i)),
-				Class: domain.ClassBatch, Tier: domain.TierTrusted, RunsOn: labels[random.IntN(len(labels))]})
+			b.addHead(head{tenant: "tnt_a", run: "run_1", index: i, tier: domain.TierTrusted, since: now,
+				repository: domain.RepositoryID(fmt.Sprint("rep_", random.IntN(3))),
+				class:      classes[random.IntN(len(classes))], runsOn: labels[random.IntN(len(labels))]})
 		}
-		whole, first := placement.Place(heads, all, now), placement.Place(heads, b.offers(heads), now)
+		some := b.offers(b.lines.wishes())
+		whole := placement.Place(b.lines.queues(), all, placement.Shares{Reserve: b.reserves(now)}, now)
+		first := placement.Place(b.lines.queues(), some, placement.Shares{Reserve: b.reserveAmong(some, now)}, now)
 		if !slices.EqualFunc(whole, first, func(x, y placement.Assignment) bool {
 			return x.Head.Job == y.Head.Job && x.Offer.Slot == y.Offer.Slot
 		}) {
@@ -97,10 +100,10 @@ func TestAPlacementLooksAtWhatItsJobsCanGet(t *testing.T) {
 	looked := func(runners int) (offers, allocations int) {
 		b := newBoard(Timing{Lease: time.Minute, Abandon: time.Minute})
 		crowd(b, runners, now, func(int) []string { return []string{"linux"} }, func(int) int { return 2 })
-		b.addHead(head{tenant: "tnt_a", job: domain.RunID("run_1").Job(0), class: domain.ClassBatch,
+		b.addHead(head{tenant: "tnt_a", run: "run_1", class: domain.ClassBatch,
 			tier: domain.TierTrusted, runsOn: []string{"linux"}, since: now})
-		heads := b.lines.front(b.openings.slots)
-		return len(b.offers(heads)), int(testing.AllocsPerRun(10, func() { b.offers(heads) }))
+		wishes := b.lines.wishes()
+		return len(b.offers(wishes)), int(testing.AllocsPerRun(10, func() { b.offers(wishes) }))
 	}
 	few, fewAllocations := looked(3)
 	many, manyAllocations := looked(20_000)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/core/placement"
@@ -23,20 +24,24 @@ func (b *board) place(now time.Time) []pick {
 	if len(b.lines) == 0 {
 		return nil
 	}
-	heads := b.lines.front(b.openings.slots)
-	offers := b.offers(heads)
+	if b.openings.slots == 0 {
+		return nil
+	}
+	offers := b.offers(b.lines.wishes())
 	if len(offers) == 0 {
 		return nil
 	}
 	var out []pick
-	for _, as := range b.match(heads, offers, now) {
-		h, a := b.heads[as.Head.Job], b.agents[as.Offer.Runner]
-		h.asked = true
-		b.lent[as.Offer.Slot] = h.job
+	for _, as := range b.match(b.lines.queues(), offers, now) {
+		w, a := b.waits(as.Head.Job), b.agents[as.Offer.Runner]
+		w.ask(true)
+		h := w.head()
+		b.lent[as.Offer.Slot] = as.Head.Job
+		b.shares.lend(as.Offer.Slot, h.share())
 		b.held[as.Offer.Runner]++
 		b.seat(as.Offer.Runner)
-		out = append(out, pick{*h, run.GrantLease{
-			Cause: internal("dispatch"), Job: h.job, Runner: a.Runner.Runner, RunnerName: a.Name, Session: a.Session,
+		out = append(out, pick{h, run.GrantLease{
+			Cause: internal("dispatch"), Job: as.Head.Job, Runner: a.Runner.Runner, RunnerName: a.Name, Session: a.Session,
 			RunnerVersion: a.Version,
 			Pool:          a.pool, Tiers: as.Offer.Tiers, Alias: as.AliasText(), Slot: as.Offer.Slot,
 			Until: now.Add(b.timing.Lease), AbandonBy: now.Add(b.timing.Abandon),
@@ -47,30 +52,47 @@ func (b *board) place(now time.Time) []pick {
 
 // match asks the placement rules, for each tenant apart: a pool is its tenant's, and its
 // runners are told nothing of other tenants' work.
-func (b *board) match(heads []placement.Head, offers []placement.Offer, now time.Time) (out []placement.Assignment) {
-	waiting, open := map[domain.TenantID][]placement.Head{}, map[domain.TenantID][]placement.Offer{}
-	for _, h := range heads {
-		waiting[h.Tenant] = append(waiting[h.Tenant], h)
+func (b *board) match(queues []placement.Queue, offers []placement.Offer, now time.Time) (out []placement.Assignment) {
+	waiting, open := map[domain.TenantID][]placement.Queue{}, map[domain.TenantID][]placement.Offer{}
+	for _, q := range queues {
+		waiting[q.Tenant] = append(waiting[q.Tenant], q)
 	}
 	for _, o := range offers {
 		t := b.pools[o.Pool].tenant
 		open[t] = append(open[t], o)
 	}
+	shares := placement.Shares{Holds: b.shares.holds, Reserve: b.reserveAmong(offers, now)}
 	for _, t := range slices.Sorted(maps.Keys(open)) {
-		out = append(out, placement.Place(waiting[t], open[t], now)...)
+		out = append(out, placement.Place(waiting[t], open[t], shares, now)...)
 	}
 	return out
 }
 
-// offers lists the open slots that so many jobs can get, and perhaps some more.
-func (b *board) offers(heads []placement.Head) []placement.Offer {
+// reserveAmong is what of some open slots is kept from batch: open slots that are not among them
+// count for what is to be kept first.
+func (b *board) reserveAmong(offers []placement.Offer, now time.Time) map[domain.PoolID]int {
+	out := map[domain.PoolID]int{}
+	for id, n := range b.reserves(now) {
+		out[id] = n - b.openings.inPool[id]
+	}
+	for i := range offers {
+		out[offers[i].Pool]++
+	}
+	for id, n := range out {
+		out[id] = max(n, 0)
+	}
+	return out
+}
+
+// offers lists the open slots that jobs with these wishes can get, and perhaps some more.
+func (b *board) offers(wishes []placement.Head) []placement.Offer {
 	var out []placement.Offer
-	for c := range b.openings.fitting(heads) { // placement forgets the order of arrival
+	for c, jobs := range b.openings.fitting(wishes) { // placement forgets the order of arrival
 		p := b.pools[c.pool]
 		if p == nil || !b.leads(p.partition) {
 			continue
 		}
-		c.open.first(len(heads), func(a *agent) {
+		c.open.first(jobs, func(a *agent) {
 			b.eachOpen(a, func(slot domain.SlotToken) {
 				out = append(out, placement.Offer{Runner: a.Runner.Runner, Pool: c.pool, Labels: c.labels, Tiers: p.tiers,
 					Slot: slot, Aliases: c.aliases})
@@ -108,23 +130,6 @@ func (b *board) seat(id domain.RunnerID) {
 	b.openings.has(a, n)
 }
 
-// queue lists all jobs that nobody was asked for yet, in no order.
-func (b *board) queue() []placement.Head {
-	var out []placement.Head
-	for _, h := range b.heads {
-		if !h.asked {
-			out = append(out, h.placement())
-		}
-	}
-	return out
-}
-
-func (h *head) placement() placement.Head {
-	r, _, _ := h.job.Split()
-	return placement.Head{Partition: h.partition, Tenant: h.tenant, Run: r, Job: h.job, Class: h.class, Tier: h.tier,
-		RunsOn: h.runsOn, Since: h.since, Count: 1}
-}
-
 // away is how long after its last word a runner counts as not connected.
 func (b *board) away() time.Duration { return b.timing.Lease }
 
@@ -153,7 +158,7 @@ func (b *board) fleet(tenant domain.TenantID, now time.Time) []placement.Pool {
 	pools := map[domain.PoolID]*placement.Pool{}
 	for id, view := range b.pools {
 		if view.tenant == tenant {
-			pools[id] = &placement.Pool{Pool: id, Tiers: view.tiers}
+			pools[id] = &placement.Pool{Pool: id, Tiers: view.tiers, Reserve: b.reserves(now)[id]}
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(kinds), func(x, y kind) int {
@@ -191,13 +196,30 @@ func (b *board) connected(a *agent, now time.Time) bool {
 func (d *Dispatcher) Explain(job domain.JobID) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.board.heads[job]
-	if h == nil {
+	w := d.board.waits(job)
+	if w == nil {
 		return ""
 	}
-	now := d.now()
-	others := slices.DeleteFunc(d.board.queue(), func(o placement.Head) bool { return o.Tenant != h.tenant })
-	return placement.Explain(h.placement(), others, d.board.fleet(h.tenant, now), now).Sentence()
+	now, h := d.now(), w.head()
+	fleet := d.board.fleet(h.tenant, now)
+	return placement.Explain(h.placement(), d.board.rivals(w), d.board.shares.holds, fleet).Sentence()
+}
+
+// rivals are the lines of the same tenant, counted around a job.
+func (b *board) rivals(w *waiting) []placement.Rival {
+	var out []placement.Rival
+	for _, l := range b.lines {
+		if l.head.tenant != w.line.head.tenant {
+			continue
+		}
+		r := placement.Rival{Head: l.head.placement(), Before: l.before(w)}
+		r.After = max(l.count-l.asked-r.Before, 0)
+		if l == w.line && !w.asked && r.After > 0 {
+			r.After-- // itself
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // PoolStatus is a pool as pages show it.
@@ -245,15 +267,7 @@ func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
 		for _, a := range p.config.Aliases {
 			st.Aliases = append(st.Aliases, a.Pattern)
 		}
-		d.board.lines.each(func(first *head, waiting int) {
-			if first.tenant != tenant {
-				return
-			}
-			switch placement.Explain(first.placement(), nil, []placement.Pool{f}, now).Code {
-			case placement.ReasonBusy, placement.ReasonPlaceable, placement.ReasonAway:
-				st.Waiting += waiting
-			}
-		})
+		st.Waiting = d.board.waiting(tenant, []placement.Pool{f})
 		out = append(out, st)
 	}
 	for id, a := range d.board.agents {
@@ -274,6 +288,31 @@ func (d *Dispatcher) Pools(tenant domain.TenantID) []PoolStatus {
 		}
 	}
 	return out
+}
+
+// waiting counts the jobs that a fleet could take. Lines that ask for the same are looked at once.
+func (b *board) waiting(tenant domain.TenantID, fleet []placement.Pool) (n int) {
+	fits := map[string]bool{}
+	for _, l := range b.lines {
+		if l.head.tenant != tenant {
+			continue
+		}
+		wish := string(l.head.tier) + "\x00" + strings.Join(l.head.runsOn, "\x01")
+		fit, known := fits[wish]
+		if !known {
+			h := l.head.placement()
+			h.Class = domain.ClassInteractive // how urgent it is does not matter here
+			switch placement.Explain(h, nil, nil, fleet).Code {
+			case placement.ReasonBusy, placement.ReasonPlaceable, placement.ReasonAway:
+				fit = true
+			}
+			fits[wish] = fit
+		}
+		if fit {
+			n += l.count - l.asked
+		}
+	}
+	return n
 }
 
 // Pool reports whether this server knows a pool.

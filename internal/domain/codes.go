@@ -40,6 +40,8 @@ const (
 	CodeStorageFull         Code = "storage_full"
 	CodeUpgradeUnfinished   Code = "upgrade_unfinished"
 	CodeObjectDamaged       Code = "object_damaged"
+	CodeTooManyOpenJobs     Code = "too_many_open_jobs"
+	CodeOverloaded          Code = "overloaded"
 )
 
 // Codes lists every code with one sentence; docs/reference/errors.md is made from it.
@@ -89,5 +91,9 @@ func Codes() []struct {
 			"Servers of two versions run together, and the older ones do not know this yet; try again after the upgrade."},
 		{CodeObjectDamaged,
 			"The object store holds something else under a name that this needs; fairlead admin verify finds it."},
+		{CodeTooManyOpenJobs,
+			"As many jobs are open as the server takes; wait for some to end or cancel runs, and try again when it says."},
+		{CodeOverloaded,
+			"More new work waits than the server can begin in time; running work goes on; try again when it says."},
 	}
 }

@@ -69,7 +69,7 @@ func (o *owner) flush(now time.Time) []any {
 		o.left = true
 		return []any{effLeft{}}
 	}
-	if o.flying != nil || o.stopped != nil || (len(o.ready) == 0 && !cursors) {
+	if o.flying != nil || o.stopped != nil || (len(o.ready)+len(o.wakes)+len(o.toBegin) == 0 && !cursors) {
 		return nil
 	}
 	o.lagging = false
@@ -83,6 +83,8 @@ func (o *owner) flush(now time.Time) []any {
 		effects = append(effects, o.decide(b, it, now)...)
 	}
 	o.ready = slices.Delete(o.ready, 0, taken)
+	effects = append(effects, o.wakeDue(b, now)...)
+	effects = append(effects, o.beginNew(b, now)...)
 	if b.count == 0 && len(b.keys) == 0 && !cursors {
 		// Nothing to commit. Answers rest on committed state only: no batch is in flight.
 		return append(effects, o.reply(b)...)
@@ -139,6 +141,12 @@ func (o *owner) decide(b *batch, it *item, now time.Time) (effects []any) {
 	if s == nil { // dropped after a failed append since it was looked up: load it again
 		return o.submit(it)
 	}
+	if it.admitted && s.version == 0 {
+		if why := o.open.over(it.share, it.jobs); why != nil {
+			b.answers = append(b.answers, effAnswer{item: it, err: why})
+			return nil
+		}
+	}
 	command, counter := o.number(b, it)
 	decision, rejection := s.kind.Decide(s.state, command, now)
 	if rejection != nil {
@@ -191,6 +199,7 @@ func (o *owner) apply(b *batch, s *stream, events []any) {
 			panic(fmt.Sprintf("check after %T: %v", events[len(events)-1], err))
 		}
 	}
+	o.tally(s, events)
 	b.events[s.key] = append(b.events[s.key], events...)
 	b.count += len(events)
 }
@@ -402,11 +411,12 @@ func (o *owner) committed(b *batch) (effects []any) {
 			Tenant: r.Tenant, Stream: r.Stream, First: b.first[key], Version: r.Version, At: r.At, Events: b.events[key],
 			State: b.touched[key].state, Owned: true})
 		s, head := b.touched[key], &b.store.Heads[i]
-		s.stored, s.wake, s.live = true, head.NextWake, head.Live
+		s.stored, s.wake = true, head.NextWake
+		o.setLive(s, head.Live)
 		o.timers.set(key, head.NextWake)
 		if !head.Live {
 			o.timers.set(key, time.Time{})
-			delete(o.streams, key)
+			o.forget(key)
 		}
 	}
 	// Observers first: who reads its answer must find dispatch and pages up to date. Those
@@ -429,7 +439,7 @@ func (o *owner) reply(b *batch) (effects []any) {
 		effects = append(effects, a)
 		key := streamKey{a.item.env.Tenant, a.item.env.Stream}
 		if s := o.streams[key]; s != nil && !s.live {
-			delete(o.streams, key)
+			o.forget(key)
 		}
 	}
 	return effects
@@ -462,7 +472,7 @@ func (o *owner) abandon(b *batch) (effects []any) {
 // drop takes a stream out of the cache; a live one is loaded again at once.
 func (o *owner) drop(key streamKey) []any {
 	s := o.streams[key]
-	delete(o.streams, key)
+	o.forget(key)
 	o.timers.set(key, time.Time{})
 	if s == nil || !s.stored || o.loading[key] != nil || o.refusing() != nil {
 		return nil
@@ -496,7 +506,7 @@ func (o *owner) quarantine(b *batch, key streamKey, culprit *item, text string) 
 			}
 		}
 	}
-	delete(o.streams, key)
+	o.forget(key)
 	o.timers.set(key, time.Time{})
 	return effects
 }

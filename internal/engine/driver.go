@@ -44,6 +44,7 @@ type driver struct {
 
 func newDriver(e *Engine, o *owner) *driver {
 	now, jumps := e.cfg.Clock.Now()
+	o.open.limits = e.cfg.Open
 	if e.cfg.Clock.Jumped(e.cfg.Hold) { // the grace of the owner before ended with it
 		o.hold = now.Add(e.cfg.Hold)
 	}
@@ -433,6 +434,9 @@ func (e *Engine) readStream(ctx context.Context, key streamKey, upTo uint64) (*s
 		} else if h.Checkpoint == nil {
 			return nil, err
 		}
+	}
+	if kind.Intern != nil {
+		kind.Intern(state)
 	}
 	return &stream{key: key, kind: kind, state: state, version: version, saved: saved, size: size, since: since,
 		stored: version > 0}, nil

@@ -53,6 +53,8 @@ type Config struct {
 	Hold time.Duration
 	// Sweep is how often the reconciler looks at live streams; 0 is every 15 s.
 	Sweep time.Duration
+	// Open bounds the jobs without an outcome of each partition that is owned here.
+	Open Open
 	// Fatal is told of a store that can't be trusted any more: the process must end.
 	Fatal func(error)
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 
@@ -74,17 +75,17 @@ type follower struct {
 	goal     store.Position // catching up ends here
 	end      store.Position // of the log, as far as it is known
 	streams  map[streamKey]*stream
+	round    *list.List // the same, in the order in which sweeps show them
 	loading  map[streamKey]bool
 	sick     map[streamKey]string
 	rows     []store.Row // read, and not applied yet
 	reading  bool
 	wanted   *streamKey // the next row needs this stream, and it is being loaded
 	more     bool       // there is more to do once the effects are carried out
-	swept    streamKey
 }
 
 func newFollower(p domain.PartitionID, kinds map[string]*Kind, paranoid bool) *follower {
-	return &follower{partition: p, kinds: kinds, paranoid: paranoid, streams: map[streamKey]*stream{},
+	return &follower{partition: p, kinds: kinds, paranoid: paranoid, streams: map[streamKey]*stream{}, round: list.New(),
 		loading: map[streamKey]bool{}, sick: map[streamKey]string{}}
 }
 
@@ -154,7 +155,7 @@ func (f *follower) loaded(in inLoaded) (effects []any) {
 	}
 	switch {
 	case in.err == nil:
-		f.streams[in.key] = in.stream
+		f.take(in.stream)
 	case errors.Is(in.err, errUnreadable):
 		effects = append(effects, f.ail(in.key, in.err.Error()))
 	default:
@@ -180,7 +181,7 @@ func (f *follower) found(in inLoaded) (effects []any) {
 		effects = append(effects, f.ail(in.key, fmt.Sprintf(
 			"its history ends at version %d and goes on after %d", in.stream.version, before)))
 	default:
-		f.streams[in.key] = in.stream
+		f.take(in.stream)
 	}
 	return append(effects, f.advance()...)
 }
@@ -188,7 +189,7 @@ func (f *follower) found(in inLoaded) (effects []any) {
 // ail isolates a stream that can't be read; the others go on.
 func (f *follower) ail(key streamKey, text string) any {
 	f.sick[key] = text
-	delete(f.streams, key)
+	f.forget(key)
 	return effProblem{key.id, text}
 }
 
@@ -276,7 +277,7 @@ func (f *follower) apply(row *store.Row) (ok bool, effects []any, committed *Com
 			return false, []any{effLoadAt{key, before}}, nil
 		}
 		s = &stream{key: key, kind: kind, state: kind.New()}
-		f.streams[key] = s
+		f.take(s)
 	}
 	if f.phase == phaseCatchUp && row.Version <= s.version {
 		return true, nil, nil // it was loaded with this row
@@ -304,6 +305,9 @@ func (f *follower) evolve(s *stream, row *store.Row, events []any) (ok bool, eff
 	for _, e := range events {
 		s.kind.Evolve(s.state, e)
 	}
+	if s.version == 0 && s.kind.Intern != nil {
+		s.kind.Intern(s.state)
+	}
 	s.version, s.stored = row.Version, true
 	if f.paranoid {
 		if err := s.kind.Check(s.state); err != nil {
@@ -311,7 +315,7 @@ func (f *follower) evolve(s *stream, row *store.Row, events []any) (ok bool, eff
 		}
 	}
 	if !s.kind.Live(s.state) {
-		delete(f.streams, s.key)
+		f.forget(s.key)
 	}
 	if f.phase < phaseShow {
 		return true, nil, nil
@@ -329,26 +333,30 @@ func (f *follower) live(s *stream) Live {
 	return Live{Partition: f.partition, Tenant: s.key.tenant, Stream: s.key.id, Version: s.version, State: s.state}
 }
 
+// take keeps a stream; it is swept after all others.
+func (f *follower) take(s *stream) {
+	f.forget(s.key)
+	f.streams[s.key] = s
+	s.turn = f.round.PushBack(s)
+}
+
+func (f *follower) forget(key streamKey) {
+	if s := f.streams[key]; s != nil {
+		delete(f.streams, key)
+		f.round.Remove(s.turn)
+		s.turn = nil
+	}
+}
+
 // sweep shows up to limit live streams again, as an owner does.
 func (f *follower) sweep(limit int) (effects []any) {
 	if f.phase < phaseShow {
 		return nil
 	}
-	var keys []streamKey
-	for key := range f.streams {
-		if f.swept.less(key) {
-			keys = append(keys, key)
-		}
-	}
-	sortKeys(keys)
-	if len(keys) > limit {
-		keys = keys[:limit]
-		f.swept = keys[limit-1]
-	} else {
-		f.swept = streamKey{}
-	}
-	for _, key := range keys {
-		effects = append(effects, effLoaded{f.live(f.streams[key])})
+	for range min(limit, f.round.Len()) {
+		turn := f.round.Front()
+		f.round.MoveToBack(turn)
+		effects = append(effects, effLoaded{f.live(turn.Value.(*stream))})
 	}
 	return effects
 }

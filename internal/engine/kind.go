@@ -51,6 +51,17 @@ type Kind struct {
 	Early func(state any) bool
 	Check func(state any) error
 	Live  func(state any) bool // is there anything still to happen?
+	// Intern lets a state that was read from the store hold what many have in common once; it
+	// means the same afterwards. Several goroutines call it. nil: nothing is shared.
+	Intern func(state any)
+
+	// Begins reports whether a command asks for new work: of which repository, and of how many
+	// jobs. New work waits behind what serves running work, and may be refused; nil: none does.
+	Begins func(command any) (of domain.RepositoryID, jobs int, ok bool)
+	// Open is how many jobs of a stream have no outcome, and whose they are; Opens is how many an
+	// event adds, less than 0 when it ends some. They go with Begins.
+	Open  func(state any) (of domain.RepositoryID, jobs int)
+	Opens func(event any) int
 
 	EncodeEvents func(events []any, format uint32) ([]byte, error)
 	DecodeEvents func(data []byte) ([]any, error)
@@ -84,6 +95,10 @@ type Typed[S, C, E any] struct {
 	Early        func(s *S) bool // may be nil
 	Check        func(s *S) error
 	Live         func(s *S) bool
+	Intern       func(s *S)                                            // may be nil
+	Begins       func(c C) (of domain.RepositoryID, jobs int, ok bool) // may be nil, and then so are Open and Opens
+	Open         func(s *S) (of domain.RepositoryID, jobs int)
+	Opens        func(e E) int
 	EncodeEvents func(events []E, format uint32) ([]byte, error)
 	DecodeEvents func([]byte) ([]E, error)
 	EncodeState  func(*S) ([]byte, error)
@@ -110,6 +125,20 @@ func (t Typed[S, C, E]) Erase() *Kind {
 	}
 	if t.Early != nil {
 		k.Early = func(state any) bool { return t.Early(state.(*S)) }
+	}
+	if t.Begins != nil {
+		k.Begins = func(command any) (domain.RepositoryID, int, bool) {
+			c, ok := command.(C)
+			if !ok {
+				return "", 0, false // Decide says what is wrong
+			}
+			return t.Begins(c)
+		}
+		k.Open = func(state any) (domain.RepositoryID, int) { return t.Open(state.(*S)) }
+		k.Opens = func(event any) int { return t.Opens(event.(E)) }
+	}
+	if t.Intern != nil {
+		k.Intern = func(state any) { t.Intern(state.(*S)) }
 	}
 	if t.Lower != nil {
 		k.Lower = func(event any, format uint32) (any, error) { return t.Lower(event.(E), format) }

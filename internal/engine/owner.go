@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"container/list"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,6 +39,9 @@ type stream struct {
 	stored  bool   // has at least one committed row
 	wake    time.Time
 	live    bool
+	turn    *list.Element // of a live stream in the owner's round of sweeps
+	share   share         // whose jobs it has
+	open    int           // of them without an outcome, as the ledger counts it
 }
 
 // item is a submitted command until it is answered.
@@ -48,6 +52,10 @@ type item struct {
 	earlier *store.Key // what the key did before, if anything
 	fault   error      // a lookup failed
 	timer   bool       // a Wake: nobody waits for the answer
+	// Of new work: whose it is, how many jobs it asks for, and whether it has left the queue.
+	share    share
+	jobs     int
+	admitted bool
 	// gone says why whoever asked has stopped waiting; nil when somebody waits for ever.
 	gone func() error
 }
@@ -156,7 +164,13 @@ type owner struct {
 	hold     time.Time // no Wake before: a clock jump gave grace
 	woke     time.Time // the last Wakes were sent: they fire again soon when they found no space
 	doubts   time.Time // no Wake before of what may not come early: the clock may have jumped unseen
-	ready    []*item
+	ready    []*item   // serves running work, and is decided first
+	wakes    []*item   // timers that are due, decided after ready
+	fresh    fresh     // new work that waits
+	toBegin  []*item   // new work that was looked up
+	looking  int       // new work that is being looked up
+	ahead    int       // jobs of that and of toBegin
+	open     *ledger
 	cursors  map[string]store.Position
 	moved    map[string]store.Position // cursors not yet committed
 	lagging  bool                      // cursors are due: they may make a batch of their own
@@ -170,7 +184,7 @@ type owner struct {
 	lostAt   uint64 // stopped for lost history: the highest position that somebody was told of
 	leaving  *domain.Rejection
 	left     bool
-	swept    streamKey
+	round    *list.List       // live streams, in the order in which sweeps show them
 	tries    int              // to settle what was appended, since something was committed
 	pending  map[*item]uint64 // that wait for lookups
 	count    uint64           // of items that ever waited
@@ -180,16 +194,21 @@ func newOwner(own store.Ownership, kinds map[string]*Kind, paranoid bool) *owner
 	return &owner{
 		partition: own.Partition, epoch: own.Epoch, position: own.Position, digest: own.Digest,
 		kinds: kinds, paranoid: paranoid, format: 1, pending: map[*item]uint64{}, prove: believesNobody{}.Prove,
-		streams: map[streamKey]*stream{}, loading: map[streamKey][]*item{},
+		streams: map[streamKey]*stream{}, round: list.New(), loading: map[streamKey][]*item{},
 		counting: map[string][]*item{}, counters: map[string]uint64{},
 		sick: map[streamKey]string{}, recent: newRecentKeys(), timers: newTimers(),
 		owed: map[streamKey]bool{}, cursors: map[string]store.Position{}, moved: map[string]store.Position{},
-		terms: map[domain.PartitionID]uint64{},
+		terms: map[domain.PartitionID]uint64{}, fresh: newFresh(), open: newLedger(Open{}),
 	}
 }
 
 // step takes one input. Time comes with it; the same inputs give the same effects.
 func (o *owner) step(in any, now time.Time) []any {
+	effects := o.take(in, now)
+	return append(effects, o.admit()...)
+}
+
+func (o *owner) take(in any, now time.Time) []any {
 	switch in := in.(type) {
 	case inSubmit:
 		return o.submit(in.item)
@@ -249,6 +268,12 @@ func (o *owner) submit(it *item) (effects []any) {
 	if why, sick := o.sick[key]; sick {
 		return []any{effAnswer{item: it, err: domain.Reject(domain.CodeStreamQuarantined, why)}}
 	}
+	if !it.admitted && o.begins(it) {
+		if why := o.fresh.add(it); why != nil {
+			return []any{effAnswer{item: it, err: why}}
+		}
+		return nil
+	}
 	if o.streams[key] == nil {
 		it.waits++
 		if o.loading[key] == nil {
@@ -275,12 +300,30 @@ func (o *owner) submit(it *item) (effects []any) {
 		}
 	}
 	if it.waits == 0 {
-		o.ready = append(o.ready, it)
-	} else {
-		o.count++
-		o.pending[it] = o.count
+		o.queue(it)
+		return effects
+	}
+	o.count++
+	o.pending[it] = o.count
+	if it.admitted {
+		o.looking++
+		o.ahead += it.jobs
 	}
 	return effects
+}
+
+// queue lets a command be decided with the next batch.
+func (o *owner) queue(it *item) {
+	if it.timer {
+		o.wakes = append(o.wakes, it)
+		return
+	}
+	if it.admitted {
+		o.toBegin = append(o.toBegin, it)
+		o.ahead += it.jobs
+		return
+	}
+	o.ready = append(o.ready, it)
 }
 
 // refusing is why no command is taken, nil when they are.
@@ -306,10 +349,14 @@ func (o *owner) arrived(it *item, err error) []any {
 		return nil // answered when the partition stopped
 	}
 	delete(o.pending, it)
+	if it.admitted {
+		o.looking--
+		o.ahead -= it.jobs
+	}
 	if it.fault != nil {
 		return []any{effAnswer{item: it, err: it.fault}}
 	}
-	o.ready = append(o.ready, it)
+	o.queue(it)
 	return nil
 }
 
@@ -352,7 +399,7 @@ func (o *owner) begin(heads []store.Head, warm map[streamKey]*stream) (effects [
 	for _, h := range heads {
 		key := streamKey{h.Tenant, h.Stream}
 		if s := warm[key]; s != nil && s.version == h.Version {
-			s.stored = true
+			s.stored, s.turn, s.open = true, nil, 0 // its turn was with whoever followed
 			effects = append(effects, o.adopt(s)...)
 			continue
 		}
@@ -386,8 +433,9 @@ func (o *owner) adopt(s *stream) (effects []any) {
 		}
 	}
 	o.streams[s.key] = s
+	o.enter(s)
 	if s.version > 0 && s.kind.Live(s.state) {
-		s.live = true
+		o.setLive(s, true)
 		if at, ok := s.kind.NextWake(s.state); ok {
 			s.wake = at
 			o.timers.set(s.key, at)
@@ -423,7 +471,7 @@ func (o *owner) tick(now time.Time) (effects []any) {
 	if o.refusing() != nil || now.Before(o.rest()) {
 		return nil
 	}
-	for {
+	for len(o.wakes) < wakesMax {
 		key, ok := o.timers.due(now)
 		if !ok {
 			return effects
@@ -443,6 +491,7 @@ func (o *owner) tick(now time.Time) (effects []any) {
 			Command: s.kind.Wake(cause), Cause: cause,
 		}})...)
 	}
+	return effects
 }
 
 // wakeAt is when the driver must tick next.
@@ -466,6 +515,33 @@ func (o *owner) rest() time.Time {
 	return o.hold
 }
 
+// setLive notes whether anything is still to happen in a stream. One that becomes live is swept
+// after all others.
+func (o *owner) setLive(s *stream, live bool) {
+	s.live = live
+	switch {
+	case live && s.turn == nil && o.streams[s.key] == s:
+		s.turn = o.round.PushBack(s)
+	case !live && s.turn != nil:
+		o.round.Remove(s.turn)
+		s.turn = nil
+	}
+}
+
+// forget takes a stream out of the cache.
+func (o *owner) forget(key streamKey) {
+	s := o.streams[key]
+	if s == nil {
+		return
+	}
+	delete(o.streams, key)
+	o.recount(s, 0)
+	if s.turn != nil {
+		o.round.Remove(s.turn)
+		s.turn = nil
+	}
+}
+
 // sweep shows observers up to limit live streams again: whatever lost its live cause,
 // by a defect or a lost message, gets it back. Streams of the batch in flight are ahead
 // of the store and wait for the next round.
@@ -473,25 +549,15 @@ func (o *owner) sweep(limit int) (effects []any) {
 	if o.stopped != nil {
 		return nil
 	}
-	keys := make([]streamKey, 0, len(o.streams))
-	for key, s := range o.streams {
-		if s.live && o.swept.less(key) {
-			keys = append(keys, key)
-		}
-	}
-	sortKeys(keys)
-	if len(keys) > limit {
-		keys = keys[:limit]
-		o.swept = keys[limit-1]
-	} else {
-		o.swept = streamKey{}
-	}
-	for _, key := range keys {
-		s := o.streams[key]
+	for range min(limit, o.round.Len()) {
+		turn := o.round.Front()
+		o.round.MoveToBack(turn)
+		s := turn.Value.(*stream)
+		key := s.key
 		if o.flying != nil && o.flying.touched[key] != nil {
 			continue
 		}
-		if o.timers.byKey[key] == nil && !s.wake.IsZero() && len(o.ready) == 0 && o.flying == nil {
+		if o.timers.byKey[key] == nil && !s.wake.IsZero() && len(o.ready)+len(o.wakes) == 0 && o.flying == nil {
 			o.timers.set(key, s.wake) // a Wake was lost: arm it again
 		}
 		effects = append(effects, effLoaded{o.live(s)})
@@ -524,10 +590,10 @@ func (o *owner) leave(reason *domain.Rejection) (effects []any) {
 
 // turnAway answers every command that is not in the batch in flight.
 func (o *owner) turnAway(reason error) (effects []any) {
-	for _, it := range o.ready {
+	for _, it := range slices.Concat(o.ready, o.wakes, o.toBegin) {
 		effects = append(effects, effAnswer{item: it, err: reason})
 	}
-	o.ready = nil
+	o.ready, o.wakes, o.toBegin, o.looking, o.ahead = nil, nil, nil, 0, 0
 	waiting := slices.SortedFunc(maps.Keys(o.pending), func(a, b *item) int {
 		return cmp.Compare(o.pending[a], o.pending[b])
 	})
@@ -535,6 +601,9 @@ func (o *owner) turnAway(reason error) (effects []any) {
 		effects = append(effects, effAnswer{item: it, err: reason})
 	}
 	clear(o.pending)
+	for it := o.fresh.next(); it != nil; it = o.fresh.next() {
+		effects = append(effects, effAnswer{item: it, err: reason})
+	}
 	return effects
 }
 

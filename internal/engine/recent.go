@@ -54,8 +54,6 @@ func sortedStreams(m map[streamKey]*stream) []streamKey {
 	return slices.SortedFunc(maps.Keys(m), compareKeys)
 }
 
-func sortKeys(keys []streamKey) { slices.SortFunc(keys, compareKeys) }
-
 func compareKeys(a, b streamKey) int {
 	return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.id, b.id))
 }

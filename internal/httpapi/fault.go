@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"connectrpc.com/connect/v2"
@@ -86,6 +88,8 @@ var statuses = map[string]status{
 	string(domain.CodeUpgradeUnfinished):   {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	string(domain.CodeTooLarge):            {connect.CodeResourceExhausted, http.StatusRequestEntityTooLarge},
 	string(domain.CodeStorageFull):         {connect.CodeResourceExhausted, http.StatusInsufficientStorage},
+	string(domain.CodeTooManyOpenJobs):     {connect.CodeResourceExhausted, http.StatusTooManyRequests},
+	string(domain.CodeOverloaded):          {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	codeInternal:                           {connect.CodeInternal, http.StatusInternalServerError},
 	codeUnavailable:                        {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	codeCancelled:                          {connect.CodeCanceled, 499},
@@ -144,6 +148,7 @@ func (s *Server) explain(ctx context.Context, err error) *fairleadv1.ErrorInfo {
 	switch {
 	case rejected:
 		answer.Code, answer.Message, answer.Field = string(rejection.Code), rejection.Message, rejection.Field
+		answer.RetryAfterSeconds = int32(math.Ceil(rejection.RetryAfter.Seconds()))
 		if rejection.Code == domain.CodeNotFound && c.principal.Kind != credential.KindAdmin {
 			// Not even the wording may tell missing from forbidden.
 			answer.Message, answer.Field = errHidden().Message, ""
@@ -228,6 +233,9 @@ func (s *Server) writeAnswer(w http.ResponseWriter, answer *fairleadv1.ErrorInfo
 		head.Del(name)
 	}
 	head.Set("Cache-Control", "no-store")
+	if after := answer.GetRetryAfterSeconds(); after > 0 {
+		head.Set("Retry-After", strconv.Itoa(int(after)))
+	}
 	if answer.Code == string(domain.CodeUnauthenticated) {
 		head.Set("WWW-Authenticate", `Bearer realm="fairlead"`)
 	}

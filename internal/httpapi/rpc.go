@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"connectrpc.com/connect/v2"
@@ -147,7 +148,12 @@ func (s *Server) answerErrors(next connect.ServerFunc) connect.ServerFunc {
 			}
 		}()
 		if err := next(ctx, spec, stream); err != nil {
-			return asRPC(s.explain(ctx, err))
+			answer := s.explain(ctx, err)
+			info, ok := connect.CallInfoForServerContext(ctx)
+			if after := answer.GetRetryAfterSeconds(); ok && after > 0 {
+				info.ResponseHeader().Set("Retry-After", strconv.Itoa(int(after)))
+			}
+			return asRPC(answer)
 		}
 		return nil
 	}

@@ -17,8 +17,9 @@ func Kinds() []*engine.Kind {
 }
 
 func runKind() *engine.Kind {
+	shared := new(sharing)
 	return engine.Typed[run.State, run.Command, run.Event]{
-		Name: "run", Encoding: run.StateEncoding, New: run.New,
+		Name: "run", Encoding: run.StateEncoding, New: run.New, Intern: shared.run,
 		Decide: func(s *run.State, c run.Command, now time.Time) ([]run.Event, any, *domain.Rejection, *domain.Rejection) {
 			d, rejection := run.Decide(s, c, now)
 			return d.Events, d.Reply, d.Refusal, rejection
@@ -30,7 +31,13 @@ func runKind() *engine.Kind {
 		EncodeCommand: run.EncodeCommand, DecodeCommand: run.DecodeCommand,
 		EncodeReply: run.EncodeReply, DecodeReply: run.DecodeReply,
 		Lower: run.Lower, LowerCommand: run.LowerCommand,
-		Wake: func(c domain.Cause) run.Command { return run.Wake{Cause: c} },
+		Begins: func(c run.Command) (domain.RepositoryID, int, bool) {
+			q, ok := c.(run.RequestRun)
+			return q.Request.Repository, len(q.Request.Skeleton), ok
+		},
+		Open:  func(s *run.State) (domain.RepositoryID, int) { return s.Request.Repository, run.Open(s) },
+		Opens: run.Opens,
+		Wake:  func(c domain.Cause) run.Command { return run.Wake{Cause: c} },
 		Rows: func(s *run.State, at engine.Place) engine.Rows {
 			return engine.Rows{Runs: []store.RunRow{RunRow(s, at)}}
 		},

@@ -77,8 +77,12 @@ func Run(s *run.State, h engine.History, partition domain.PartitionID) *fairlead
 		Diagnostics: s.Request.Invalid,
 	}
 	segments := waterfall(s, h.Events)
+	waits := map[int][]run.Wait{}
+	for _, w := range run.Waits(s) {
+		waits[w.Job] = append(waits[w.Job], w)
+	}
 	for i := range s.Jobs {
-		j := job(s, i)
+		j := job(s, i, waits[i])
 		j.Segments = segments[i]
 		out.Jobs = append(out.Jobs, j)
 	}
@@ -128,7 +132,7 @@ func actor(a domain.Actor) string {
 	return a.Kind + " " + a.ID
 }
 
-func job(s *run.State, i int) *fairleadv1.Job {
+func job(s *run.State, i int, waits []run.Wait) *fairleadv1.Job {
 	j, skel := s.Jobs[i], s.Skeleton(i)
 	out := &fairleadv1.Job{
 		Id: string(s.JobID(i)), Index: int32(i), Key: skel.Key, Name: skel.Name,
@@ -143,8 +147,8 @@ func job(s *run.State, i int) *fairleadv1.Job {
 		out.Concluded = Stamp(j.Since)
 	}
 	var ends []string
-	for _, w := range run.Waits(s) {
-		if w.Job == i && w.Reason.Code != run.ReasonLogUnsealed {
+	for _, w := range waits {
+		if w.Reason.Code != run.ReasonLogUnsealed {
 			for _, e := range endings(s, w) {
 				ends = append(ends, e.Text)
 			}

@@ -112,6 +112,7 @@ func (s *server) boot(p *process) error {
 	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
 		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: w.swarm.paranoid,
 		Hold: w.swarm.abandon, Format: codec.Format,
+		Open:   engine.Open{OfRepository: w.swarm.room, Jobs: 2 * w.swarm.room},
 		Spread: store.SpreadRepository, Forward: f.forward, Moved: f.moved, Poll: w.swarm.look,
 		Prover: w.prover,
 		Fatal:  func(error) { s.crash(appendBroken) }})

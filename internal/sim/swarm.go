@@ -107,6 +107,7 @@ type swarm struct {
 	chatty                                      int           // chunks of a step, at most
 	long                                        time.Duration // of a step, at most
 	liars                                       int
+	room                                        int  // open jobs of a repository; 0: no bound
 	paranoid                                    bool // the product checks itself after every command
 }
 
@@ -171,6 +172,7 @@ func draw(seed uint64, trim Trim) swarm {
 		s.liars = 1
 	}
 	s.paranoid = stream(seed, "paranoid").IntN(2) == 0
+	s.room = pick(stream(seed, "room"), 0, 0, 0, 6)
 	s.drift = pick(stream(seed, "drift"), 0, 0, 1e-4, 1e-2)
 	trim.shrink(&s)
 	return s

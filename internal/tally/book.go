@@ -13,9 +13,10 @@ import (
 
 // Words that lines of a book begin with.
 const (
-	BookRun   = "run" // a request for a run was answered with this run
-	BookGot   = "got" // a runner had verified the manifest of this attempt, at microseconds of Unix time
-	BookAcked = "ack" // the result of this attempt was acknowledged, at microseconds of Unix time
+	BookRun   = "run"   // a request for a run was answered with this run
+	BookAsked = "asked" // the same, and nobody has waited for the run to end
+	BookGot   = "got"   // a runner had verified the manifest of this attempt, at microseconds of Unix time
+	BookAcked = "ack"   // the result of this attempt was acknowledged, at microseconds of Unix time
 )
 
 // lineMax is longer than any line of a book.
@@ -32,6 +33,7 @@ func of[T ~string](name T) digest { return digest(maphash.String(seed, string(na
 // book is what somebody outside remembers.
 type book struct {
 	runs  map[digest]string // requests that were answered; the name is for the report
+	asked map[digest]string // those whose runs may be open
 	got   map[digest]gotten // executions
 	acked map[digest]string
 	told  bool // it remembers executions
@@ -43,9 +45,9 @@ type gotten struct {
 	at   int64
 }
 
-// readBook reads lines "run RUN", "got ATTEMPT MICROSECONDS" and "ack ATTEMPT MICROSECONDS".
+// readBook reads lines "run RUN", "asked RUN", "got ATTEMPT MICROSECONDS" and "ack ATTEMPT MICROSECONDS".
 func readBook(in io.Reader) (*book, error) {
-	b := &book{runs: map[digest]string{}, got: map[digest]gotten{}, acked: map[digest]string{}}
+	b := &book{runs: map[digest]string{}, asked: map[digest]string{}, got: map[digest]gotten{}, acked: map[digest]string{}}
 	if in == nil {
 		return b, nil
 	}
@@ -65,8 +67,9 @@ func readBook(in io.Reader) (*book, error) {
 func (b *book) line(text []byte) error {
 	word, rest, _ := bytes.Cut(text, []byte(" "))
 	name, at, timed := bytes.Cut(rest, []byte(" "))
-	if string(word) == BookRun && !timed && domain.ValidID(domain.PrefixRun, string(name)) {
-		b.runs[of(string(name))] = string(name)
+	if runs := map[string]map[digest]string{BookRun: b.runs, BookAsked: b.asked}[string(word)]; runs != nil && !timed &&
+		domain.ValidID(domain.PrefixRun, string(name)) {
+		runs[of(string(name))] = string(name)
 		return nil
 	}
 	id := domain.AttemptID(name)

@@ -178,6 +178,7 @@ func (c *count) event(id domain.RunID, event run.Event) {
 	switch event.(type) {
 	case *run.RunRequested:
 		c.report.Runs++
+		delete(c.book.asked, of(id))
 		c.live[of(id)] = newLive()
 		return
 	case *run.RoundOpened:
@@ -261,8 +262,10 @@ func (c *count) wrong(counter *int64, name string) {
 // close compares what is left.
 func (c *count) close() {
 	c.report.Open = int64(len(c.live))
-	for _, name := range c.book.runs {
-		c.wrong(&c.report.Lost, name)
+	for _, runs := range []map[digest]string{c.book.runs, c.book.asked} {
+		for _, name := range runs {
+			c.wrong(&c.report.Lost, name)
+		}
 	}
 	for _, name := range c.book.acked {
 		c.wrong(&c.report.Lost, name)

@@ -74,6 +74,8 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 		}{
 			"a run that is not there":        {fmt.Sprintf("run %s\n", never), 1, 0, []string{string(never)}},
 			"a run without an outcome":       {fmt.Sprintf("run %s\n", open), 1, 0, []string{string(open)}},
+			"a request that is not there":    {fmt.Sprintf("asked %s\n", never), 1, 0, []string{string(never)}},
+			"a request whose run is open":    {fmt.Sprintf("asked %s\n", open), 0, 0, nil},
 			"a result that is not there":     {fmt.Sprintf("ack %s 1\n", waits), 1, 0, []string{waits}},
 			"a result of another attempt":    {fmt.Sprintf("ack %s 1\n", second), 1, 0, []string{second}},
 			"an execution without a lease":   {fmt.Sprintf("got %s 1\ngot %s 2\n", first, second), 1, 0, []string{second}},

@@ -21,6 +21,8 @@ type Reading struct {
 	Queues []Queue
 	// LiveStreams are streams held in memory.
 	LiveStreams int64
+	// OpenJobs are jobs without an outcome, as the bounds on new work count them.
+	OpenJobs int64
 	// PartitionsStopped are partitions that lost acknowledged history or their owner.
 	PartitionsStopped int64
 	// Quarantined are streams with a broken invariant.
@@ -59,6 +61,7 @@ func (m *Metrics) Watch(read func() Reading) error {
 	}
 	queue := gauge("fairlead.queue.jobs", "{job}", "Jobs that wait for a runner.")
 	live := gauge("fairlead.streams.live", "{stream}", "Streams held in memory.")
+	open := gauge("fairlead.jobs.open", "{job}", "Jobs without an outcome, as the bounds on new work count them.")
 	stopped := gauge("fairlead.partitions.stopped", "{partition}", "Partitions that stopped and need an operator.")
 	quarantined := gauge("fairlead.streams.quarantined", "{stream}", "Streams with a broken invariant.")
 	lag := gauge("fairlead.reactor.lag", "{event}", "Events that a reactor has not handled yet.")
@@ -87,11 +90,12 @@ func (m *Metrics) Watch(read func() Reading) error {
 			o.ObserveInt64(lag, l.Events, metric.WithAttributes(attribute.String("fairlead.reactor", l.Reactor)))
 		}
 		o.ObserveInt64(live, now.LiveStreams)
+		o.ObserveInt64(open, now.OpenJobs)
 		o.ObserveInt64(stopped, now.PartitionsStopped)
 		o.ObserveInt64(quarantined, now.Quarantined)
 		o.ObserveInt64(spool, now.SpoolBytes)
 		return nil
-	}, active.Inst(), workers.Inst(), queue, live, stopped, quarantined, lag, spool)
+	}, active.Inst(), workers.Inst(), queue, live, open, stopped, quarantined, lag, spool)
 	if err != nil {
 		return fmt.Errorf("register gauges: %w", err)
 	}

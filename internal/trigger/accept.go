@@ -22,6 +22,11 @@ import (
 // Run accepts a request for a run. An error is a *Refusal or *domain.Rejection (nothing
 // was created) or a fault.
 func (t *Triggers) Run(ctx context.Context, r Request) (Accepted, error) {
+	leave, err := t.gate.enter(ctx, line{r.Tenant, r.Repository})
+	if err != nil {
+		return Accepted{}, err
+	}
+	defer leave()
 	row, err := t.repository(ctx, r.Tenant, r.Repository)
 	if err != nil {
 		return Accepted{}, err
@@ -37,7 +42,11 @@ func (t *Triggers) Run(ctx context.Context, r Request) (Accepted, error) {
 			return accepted, err
 		}
 	}
-	c := &cause{triggers: t, row: row, request: r}
+	// A flood is refused here already, where it has cost next to nothing.
+	if no := t.cfg.Engine.Admits(row.Partition, row.Tenant, row.Repository, 1); no != nil {
+		return Accepted{}, no
+	}
+	c := &cause{triggers: t, row: row, request: r, leave: leave}
 	if err := c.resolve(ctx); err != nil {
 		return Accepted{}, err
 	}
@@ -98,6 +107,7 @@ type cause struct {
 	row      store.RepositoryRow
 	request  Request // of a push: made from it
 	push     *Push   // nil for a request
+	leave    func()  // gives the place at the gate back; nil without one
 
 	ref       string // in full; "" when there is none
 	commit    scm.Commit
@@ -260,8 +270,14 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 		frozen.Github, frozen.GithubObject = nil, objects.add(frozen.Github)
 	}
 	request.Snapshot = objects.add(frozen.Encode())
+	if no := t.cfg.Engine.Admits(c.row.Partition, c.row.Tenant, c.row.Repository, len(request.Skeleton)); no != nil {
+		return Accepted{}, no
+	}
 	if err := objects.store(ctx); err != nil {
 		return Accepted{}, fmt.Errorf("store inputs of %s: %w", id, err)
+	}
+	if c.leave != nil {
+		c.leave() // the engine has a queue of its own
 	}
 	ack, err := t.cfg.Engine.Submit(ctx, engine.Envelope{
 		Tenant: c.row.Tenant, Partition: c.row.Partition, Stream: id.Stream(), Cause: c.request.Cause,

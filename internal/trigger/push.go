@@ -155,6 +155,11 @@ func (c cause) startOne(ctx context.Context, file scm.File) (Accepted, string, e
 		}
 	}
 	accepted, err := c.submit(ctx, file, p, invalid)
+	if no, ok := domain.AsRejection(err); ok && no.Code == domain.CodeTooManyOpenJobs {
+		// To wait for room here would keep the pushes of all others waiting. The run that there is
+		// says that it did not start, also to whoever tells of the push again.
+		accepted, err = c.submit(ctx, file, nil, []string{"It was not started. " + no.Message})
+	}
 	accepted.Warnings = diagnostics
 	return accepted, "", err
 }
@@ -222,7 +227,8 @@ func (t *Triggers) settle(ctx context.Context, row store.RepositoryRow, p Push, 
 		return Pushed{}, err
 	case rejection.Code == domain.CodeNotOwner || rejection.Code == domain.CodeStorageFull ||
 		rejection.Code == domain.CodeStreamQuarantined || rejection.Code == domain.CodeUpgradeUnfinished ||
-		rejection.Code == domain.CodeObjectDamaged:
+		rejection.Code == domain.CodeObjectDamaged || rejection.Code == domain.CodeOverloaded ||
+		rejection.Code == domain.CodeTooManyOpenJobs:
 		return Pushed{}, err // somebody mends this, and then the same try succeeds
 	}
 	c := &cause{triggers: t, row: row, push: &p, ref: p.Ref, commit: scm.Commit{ID: p.After},

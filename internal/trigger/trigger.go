@@ -36,6 +36,8 @@ type Engine interface {
 	engine.Submitter
 	// Earlier looks up what a key did, without acting.
 	Earlier(ctx context.Context, tenant domain.TenantID, key engine.Key) (store.Key, bool, error)
+	// Admits says why new work of a repository would be refused now; nil: nothing is known of.
+	Admits(p domain.PartitionID, tenant domain.TenantID, of domain.RepositoryID, jobs int) *domain.Rejection
 	// Read gives a stream's committed state.
 	Read(ctx context.Context, tenant domain.TenantID, id domain.StreamID, events bool) (engine.History, error)
 	// Route is the partition of a new repository.
@@ -69,6 +71,7 @@ type Config struct {
 // Triggers accepts causes. Its methods may be called from many goroutines.
 type Triggers struct {
 	cfg        Config
+	gate       *gate
 	remembered remembered
 }
 
@@ -89,7 +92,7 @@ func New(cfg Config) *Triggers {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Triggers{cfg: cfg}
+	return &Triggers{cfg: cfg, gate: newGate(cfg.Host)}
 }
 
 // Request asks for one run of one workflow.

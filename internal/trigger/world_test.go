@@ -38,7 +38,7 @@ type world struct {
 	*Triggers
 }
 
-func newWorld(t testing.TB, reactor bool) *world {
+func newWorld(t testing.TB, reactor bool, bounds ...engine.Open) *world {
 	t.Helper()
 	w := &world{t: t, store: memory.New(), blobs: blobmemory.New()}
 	var err error
@@ -46,7 +46,12 @@ func newWorld(t testing.TB, reactor bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine = engine.New(engine.Config{Store: w.store, Kinds: projection.Kinds(), Format: codec.Format, Owner: "test",
+	var open engine.Open
+	if len(bounds) > 0 {
+		open = bounds[0]
+	}
+	w.engine = engine.New(engine.Config{Open: open, Store: w.store, Kinds: projection.Kinds(),
+		Format: codec.Format, Owner: "test",
 		Partitions: []domain.PartitionID{"p1"}, Clock: engine.NewClock(), Paranoid: true})
 	w.Triggers = New(Config{Engine: w.engine, Views: w.store, Blobs: w.blobs, Source: w.mirrors,
 		NewID: func() [16]byte { return uuid.Must(uuid.NewV7()) }, Now: time.Now, ServerURL: "http://127.0.0.1:7000"})

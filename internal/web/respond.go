@@ -203,8 +203,10 @@ func statusOfCode(code domain.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case domain.CodeStorageFull:
 		return http.StatusInsufficientStorage
+	case domain.CodeTooManyOpenJobs:
+		return http.StatusTooManyRequests
 	case domain.CodeNotOwner, domain.CodeUpgradeUnfinished, domain.CodeHistoryLost, domain.CodeStreamQuarantined,
-		domain.CodeObjectDamaged:
+		domain.CodeObjectDamaged, domain.CodeOverloaded:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusConflict

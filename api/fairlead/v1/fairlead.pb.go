@@ -4768,15 +4768,17 @@ func (x *Member) GetUntil() string {
 // ErrorInfo travels as an error detail with every refusal, and is the whole body of a
 // refusal on the REST paths.
 type ErrorInfo struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // domain.Code
-	Field         string                 `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
-	Request       string                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
-	Diagnostics   []*Diagnostic          `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	Choices       []string               `protobuf:"bytes,5,rep,name=choices,proto3" json:"choices,omitempty"`
-	Message       string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"` // one sentence for a person
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Code        string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // domain.Code
+	Field       string                 `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
+	Request     string                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
+	Diagnostics []*Diagnostic          `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	Choices     []string               `protobuf:"bytes,5,rep,name=choices,proto3" json:"choices,omitempty"`
+	Message     string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"` // one sentence for a person
+	// Seconds after which the same call, with the same idempotency key, may succeed; 0: nothing is known.
+	RetryAfterSeconds int32 `protobuf:"varint,7,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3" json:"retry_after_seconds,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ErrorInfo) Reset() {
@@ -4849,6 +4851,13 @@ func (x *ErrorInfo) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *ErrorInfo) GetRetryAfterSeconds() int32 {
+	if x != nil {
+		return x.RetryAfterSeconds
+	}
+	return 0
 }
 
 var File_fairlead_v1_fairlead_proto protoreflect.FileDescriptor
@@ -5260,14 +5269,15 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x16\n" +
 	"\x06format\x18\x04 \x01(\rR\x06format\x12\x14\n" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x12\x14\n" +
-	"\x05until\x18\x06 \x01(\tR\x05until\"\xbe\x01\n" +
+	"\x05until\x18\x06 \x01(\tR\x05until\"\xee\x01\n" +
 	"\tErrorInfo\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
 	"\arequest\x18\x03 \x01(\tR\arequest\x129\n" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x17.fairlead.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
 	"\achoices\x18\x05 \x03(\tR\achoices\x12\x18\n" +
-	"\amessage\x18\x06 \x01(\tR\amessage2\xd0\a\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12.\n" +
+	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xd0\a\n" +
 	"\n" +
 	"RunService\x12c\n" +
 	"\tCreateRun\x12\x1d.fairlead.v1.CreateRunRequest\x1a\x1e.fairlead.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/runs\x12`\n" +

@@ -13,14 +13,19 @@ import (
 type Head struct {
 	Partition domain.PartitionID
 	Tenant    domain.TenantID
-	Run       domain.RunID
-	Job       domain.JobID // the first of them
-	Class     domain.Class
-	Tier      domain.Tier
-	RunsOn    []string  // labels that one runner must have, all of them; none: any runner
-	Since     time.Time // when Job became ready
-	Count     int       // how many jobs; less than one counts as one
+	// Repository is whose share of the slots the jobs count against.
+	Repository domain.RepositoryID
+	Run        domain.RunID
+	Job        domain.JobID // the first of them
+	Class      domain.Class
+	Tier       domain.Tier
+	RunsOn     []string  // labels that one runner must have, all of them; none: any runner
+	Since      time.Time // when Job became ready
+	Count      int       // how many jobs; less than one counts as one
 }
+
+// wish is what the jobs ask of a runner, as a key.
+func (h *Head) wish() string { return string(h.Tier) + "\x00" + strings.Join(h.RunsOn, "\x01") }
 
 // Offer is an open slot of a runner.
 type Offer struct {
@@ -56,20 +61,35 @@ func (a Assignment) AliasText() string {
 	return strings.Join(labels, ",")
 }
 
-// Place assigns open slots to waiting jobs, most urgent first. Heads that find no slot are
-// left out; Explain says why. now bounds ages, so that a partition whose clock runs ahead
-// gains nothing.
-func Place(heads []Head, offers []Offer, now time.Time) []Assignment {
-	f := newFleet(offers)
+// Shares is what Place must know of slots beside the open ones.
+type Shares struct {
+	Holds map[Share]int // slots that each has now
+	// Reserve is how many slots of a pool are kept from jobs of the class batch.
+	Reserve map[domain.PoolID]int
+}
+
+// Place assigns open slots to waiting jobs, in the order that compare gives. Heads that find no
+// slot are left out; Explain says why. now bounds ages, so that a partition whose clock runs
+// ahead gains nothing.
+//
+// It costs what there are queues, open slots and jobs that get one: how many jobs wait behind
+// the first of a queue does not matter.
+func Place(queues []Queue, offers []Offer, s Shares, now time.Time) []Assignment {
+	f := newFleet(offers, s.Reserve)
+	r := rank(queues, s.Holds, now)
 	var out []Assignment
-	for _, i := range order(heads, now) {
-		for nth := range max(heads[i].Count, 1) {
-			o, aliases, ok := f.take(&heads[i])
-			if !ok {
-				break
-			}
-			out = append(out, Assignment{Head: heads[i], Nth: nth, Offer: offers[o], Aliases: aliases})
+	for len(out) < f.slots {
+		h := r.first()
+		if h == nil {
+			break
 		}
+		o, aliases, ok := f.take(&h.Head)
+		if !ok {
+			r.drop()
+			continue
+		}
+		out = append(out, Assignment{Head: h.Head, Nth: h.nth, Offer: offers[o], Aliases: aliases})
+		r.placed()
 	}
 	return out
 }
@@ -80,6 +100,8 @@ type fleet struct {
 	byLabel map[string][]int // groups whose runners have the label
 	aliased []int            // groups whose pools answer by patterns
 	options map[string]*options
+	slots   int                   // that were offered
+	spare   map[domain.PoolID]int // open slots that batch may have
 }
 
 // group is the open slots of a pool whose runners have the same labels.
@@ -91,8 +113,7 @@ type group struct {
 	open    []int // offers, best first
 }
 
-// options are the groups that can serve a requirement, best first. Groups only get
-// emptier, so those that are used up are dropped for good.
+// options are the groups that can serve a requirement, best first.
 type options struct{ list []option }
 
 type option struct {
@@ -100,11 +121,16 @@ type option struct {
 	aliases []Alias
 }
 
-func newFleet(offers []Offer) *fleet {
-	f := &fleet{byLabel: map[string][]int{}, options: map[string]*options{}}
+func newFleet(offers []Offer, reserve map[domain.PoolID]int) *fleet {
+	f := &fleet{byLabel: map[string][]int{}, options: map[string]*options{}, spare: map[domain.PoolID]int{}}
+	for pool, n := range reserve { // tidy:unordered each is set by itself
+		f.spare[pool] = -n
+	}
 	index := map[string]int{}
 	for _, i := range spread(offers) {
 		o := &offers[i]
+		f.slots++
+		f.spare[o.Pool]++
 		labels := normal(append(slices.Clone(o.Labels), string(o.Pool)))
 		key := strings.Join([]string{
 			string(o.Pool), strings.Join(labels, "\x01"), joinTiers(o.Tiers), strings.Join(o.Aliases, "\x01"),
@@ -151,13 +177,18 @@ func spread(offers []Offer) []int {
 
 func (f *fleet) take(h *Head) (offer int, aliases []Alias, ok bool) {
 	opts := f.optionsFor(h)
-	for len(opts.list) > 0 {
-		first := opts.list[0]
-		if g := f.groups[first.group]; len(g.open) > 0 {
-			offer, g.open = g.open[0], g.open[1:]
-			return offer, first.aliases, true
+	for len(opts.list) > 0 && len(f.groups[opts.list[0].group].open) == 0 {
+		opts.list = opts.list[1:] // groups only get emptier
+	}
+	for i := range opts.list {
+		o := &opts.list[i]
+		g := f.groups[o.group]
+		if len(g.open) == 0 || h.Class == domain.ClassBatch && f.spare[g.pool] <= 0 {
+			continue // kept for those that are more urgent
 		}
-		opts.list = opts.list[1:]
+		offer, g.open = g.open[0], g.open[1:]
+		f.spare[g.pool]--
+		return offer, o.aliases, true
 	}
 	return 0, nil, false
 }
@@ -166,7 +197,7 @@ func (f *fleet) take(h *Head) (offer int, aliases []Alias, ok bool) {
 // before those that answer by a pattern, and runners with little else to offer before
 // those that others may need.
 func (f *fleet) optionsFor(h *Head) *options {
-	key := string(h.Tier) + "\x00" + strings.Join(h.RunsOn, "\x01")
+	key := h.wish()
 	if opts, ok := f.options[key]; ok {
 		return opts
 	}

@@ -22,7 +22,7 @@ func crowd(seed uint64, heads, offers, kinds int) ([]Head, []Offer) {
 		h := Head{
 			Partition: "p", Tenant: domain.TenantID(fmt.Sprintf("t%d", r.IntN(9))), Job: domain.JobID(fmt.Sprintf("j%d", i)),
 			Class: classes[r.IntN(4)], Tier: tierList[r.IntN(3)], Since: noon.Add(-time.Duration(r.IntN(600)) * time.Second),
-			Count: r.IntN(4),
+			Repository: domain.RepositoryID(fmt.Sprintf("r%d", r.IntN(3))), Count: r.IntN(4),
 		}
 		for range r.IntN(3) {
 			h.RunsOn = append(h.RunsOn, label())
@@ -80,7 +80,7 @@ func naive(heads []Head, offers []Offer) map[domain.JobID]int {
 func TestPlaceKeepsItsLaws(t *testing.T) {
 	for seed := range uint64(40) {
 		heads, offers := crowd(seed, 60, 45, 12)
-		got := Place(heads, offers, noon)
+		got := Place(Queues(heads), offers, Shares{}, noon)
 		could := naive(heads, offers)
 		slots := map[domain.SlotToken]bool{}
 		placed := map[domain.JobID]int{}
@@ -112,7 +112,7 @@ func TestPlaceKeepsItsLaws(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		r.Shuffle(len(heads), func(i, j int) { heads[i], heads[j] = heads[j], heads[i] })
 		r.Shuffle(len(offers), func(i, j int) { offers[i], offers[j] = offers[j], offers[i] })
-		if again := Place(heads, offers, noon); !reflect.DeepEqual(got, again) {
+		if again := Place(Queues(heads), offers, Shares{}, noon); !reflect.DeepEqual(got, again) {
 			t.Fatalf("seed %d: the order of arrival matters", seed)
 		}
 	}
@@ -124,7 +124,7 @@ func TestPlaceIgnoresClocksThatRunAhead(t *testing.T) {
 		{Job: "a", Class: domain.ClassBatch, Tier: domain.TierTrusted, Since: noon.Add(time.Hour)},
 	}
 	offers := []Offer{{Runner: "r", Pool: "p", Slot: "r/0/1", Tiers: []domain.Tier{domain.TierTrusted}}}
-	got := Place(heads, append(offers, offers[0]), noon)
+	got := Place(Queues(heads), append(offers, offers[0]), Shares{}, noon)
 	if len(got) != 1 || got[0].Head.Job != "a" {
 		t.Fatalf("got %+v", got)
 	}
@@ -158,7 +158,7 @@ func BenchmarkPlace1000x1000(b *testing.B) {
 		heads, offers := crowd(1, 1000, 1000, kinds)
 		b.Run(fmt.Sprintf("labels=%d", kinds), func(b *testing.B) {
 			for b.Loop() {
-				Place(heads, offers, noon)
+				Place(Queues(heads), offers, Shares{}, noon)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package placement
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 type scene struct {
 	heads []Head
 	pools []Pool
+	holds map[Share]int
 }
 
 // TestScenarios runs the files of testdata: a world, a line of dashes, and who gets what.
@@ -73,7 +75,7 @@ func play(t *testing.T, text string) string {
 
 func parse(t *testing.T, text string) *scene {
 	t.Helper()
-	s := &scene{}
+	s := &scene{holds: map[Share]int{}}
 	for _, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		named := map[string]string{}
@@ -85,7 +87,10 @@ func parse(t *testing.T, text string) *scene {
 		case "pool":
 			s.pools = append(s.pools, Pool{
 				Pool: domain.PoolID(fields[1]), Tiers: tiers(named["tiers"]), Aliases: list(named["aliases"]),
+				Reserve: number(named["reserve"], 0),
 			})
+		case "share":
+			s.holds[Share{"t1", domain.RepositoryID(fields[1])}] = number(named["holds"], 0)
 		case "runner":
 			p := &s.pools[len(s.pools)-1]
 			r := Runner{
@@ -107,7 +112,8 @@ func parse(t *testing.T, text string) *scene {
 				tier = domain.TierTrusted
 			}
 			s.heads = append(s.heads, Head{
-				Partition: "p1", Tenant: "t1", Run: "run", Job: domain.JobID(fields[1]), Class: class, Tier: tier,
+				Partition: "p1", Tenant: "t1", Repository: domain.RepositoryID(named["repo"]), Run: "run",
+				Job: domain.JobID(fields[1]), Class: class, Tier: tier,
 				RunsOn: list(named["runs-on"]), Since: since, Count: number(named["count"], 1),
 			})
 		default:
@@ -166,13 +172,15 @@ func (s *scene) reversed() *scene {
 		pools[i].Runners = slices.Clone(pools[i].Runners)
 		slices.Reverse(pools[i].Runners)
 	}
-	return &scene{heads, pools}
+	return &scene{heads, pools, s.holds}
 }
 
 func (s *scene) place() []string {
 	var lines []string
 	placed := map[domain.JobID]int{}
-	for _, a := range Place(s.heads, s.offers(), noon) {
+	holds := maps.Clone(s.holds)
+	for _, a := range Place(Queues(s.heads), s.offers(), s.shares(), noon) {
+		holds[a.Head.Share()]++
 		line := fmt.Sprintf("%s -> %s", a.Head.Job, a.Offer.Slot)
 		for _, alias := range a.Aliases {
 			line += fmt.Sprintf(" (%s as %s)", alias.Label, alias.Pattern)
@@ -188,16 +196,40 @@ func (s *scene) place() []string {
 			left = append(left, h)
 		}
 	}
-	for _, i := range order(left, noon) {
-		r := Explain(left[i], left, after, noon)
+	slices.SortFunc(left, func(a, b Head) int { return compare(&a, &b, holds[a.Share()], holds[b.Share()], noon) })
+	for i := range left {
+		r := Explain(left[i], rivals(left, i), holds, after)
 		lines = append(lines, fmt.Sprintf("%s waits: %s %s", left[i].Job, r.Code, r.Sentence()))
 	}
 	return lines
 }
 
+// rivals are the others, each as a line of its own.
+func rivals(heads []Head, of int) (out []Rival) {
+	for i, h := range heads {
+		n := max(h.Count, 1)
+		switch {
+		case i == of:
+		case compare(&heads[i], &heads[of], 1, 1, noon) < 0 || h.Class != heads[of].Class && h.Since.Before(heads[of].Since):
+			out = append(out, Rival{Head: h, Before: n})
+		default:
+			out = append(out, Rival{Head: h, After: n})
+		}
+	}
+	return out
+}
+
+func (s *scene) shares() Shares {
+	reserve := map[domain.PoolID]int{}
+	for _, p := range s.pools {
+		reserve[p.Pool] = p.Reserve
+	}
+	return Shares{Holds: s.holds, Reserve: reserve}
+}
+
 func (s *scene) after() []Pool {
 	taken := map[domain.RunnerID]int{}
-	for _, a := range Place(s.heads, s.offers(), noon) {
+	for _, a := range Place(Queues(s.heads), s.offers(), s.shares(), noon) {
 		taken[a.Offer.Runner]++
 	}
 	pools := slices.Clone(s.pools)

@@ -222,10 +222,16 @@ func (s *State) unfinished(j int) []int {
 	return out
 }
 
+// needs reports whether a need of j is without an outcome. A job that needs a thousand others is
+// asked a thousand times.
+func (s *State) needs(j int) bool {
+	return slices.ContainsFunc(s.Skeleton(j).Needs, func(need int) bool { return s.Jobs[need].State != StateConcluded })
+}
+
 // consider decides the condition of a waiting job once all its needs are committed.
 func (d *draft) consider(j int) {
 	job := d.job(j)
-	if job.State != StateWaiting || job.Evaluation != nil || len(d.s.unfinished(j)) > 0 || d.cancelling() {
+	if job.State != StateWaiting || job.Evaluation != nil || d.s.needs(j) || d.cancelling() {
 		return
 	}
 	c := parseCondition(d.s.Skeleton(j).If)

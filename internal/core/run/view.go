@@ -25,6 +25,30 @@ func Live(s *State) bool {
 	return false
 }
 
+// Open counts the jobs that have no outcome.
+func Open(s *State) (jobs int) {
+	for _, job := range s.Jobs {
+		if job.State != StateConcluded {
+			jobs++
+		}
+	}
+	return jobs
+}
+
+// Opens is how many jobs an event adds to those that have no outcome: less than 0 when it gives
+// one an outcome.
+func Opens(e Event) int {
+	switch e := e.(type) {
+	case *RunRequested:
+		return len(e.Request.Skeleton)
+	case *RoundOpened:
+		return len(e.Jobs)
+	case *JobConcluded:
+		return -1
+	}
+	return 0
+}
+
 // Attention reports whether something waits for a person: an uncertain attempt that no
 // timer settles.
 func Attention(s *State) bool {
