@@ -283,6 +283,11 @@ func (o *owner) row(b *batch, key streamKey, at store.Position, now time.Time) (
 	if err != nil {
 		return store.Row{}, fmt.Errorf("encode events %s: %w", key.id, err)
 	}
+	if o.paranoid {
+		if again, err := s.kind.DecodeEvents(data); err != nil || len(again) != len(events) {
+			return store.Row{}, fmt.Errorf("encoded events %s can't be read: %d of %d: %w", key.id, len(again), len(events), err)
+		}
+	}
 	wake, _ := s.kind.NextWake(s.state)
 	live := s.kind.Live(s.state)
 	b.store.Heads = append(b.store.Heads, store.Head{Tenant: key.tenant, Stream: key.id,

@@ -87,6 +87,11 @@ func samples() []*greeted {
 		{Lists: []listed{{N: -128}, {}, {N: 127, Flag: []bool{}}}, Until: at.Add(999)},
 		{base: base{time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC)}, Until: time.Date(9999, 12, 31, 23, 59, 59, 1e9-1, time.UTC)},
 		{Who: strings.Repeat("long ", 1000), To: many},
+		{Who: "deps_" + aCommit + "_" + aCommit, To: []string{
+			"oci_" + aCommit + "/blobs/" + aDigest, "tnt_" + anID[4:] + "/log-bundles/6c/" + anObject[len(anObject)-64:],
+			anID + "_" + anID, anID + "/" + anID + "/" + aCommit, "x_" + aDigest[7:] + "_" + aDigest + "_" + anID,
+			aDigest + "/" + aDigest[7:], strings.Repeat("_", 300), anID + "_" + anID[4:] + "_" + anID[4:], "/" + aDigest[7:],
+		}},
 		{Who: "\xff\x00", To: []string{strings.Repeat("x/", 120) + anID, "zzz_8" + anID[5:]}},
 	}
 }
@@ -203,9 +208,10 @@ func TestPackedRefuses(t *testing.T) {
 
 func TestShapesRefuse(t *testing.T) {
 	for name, make := range map[string]func(){
-		"a map":             func() { RecordOf[struct{ M map[string]int }]() },
-		"a float":           func() { RecordOf[struct{ F float64 }]() },
-		"a form of its own": func() { RecordOf[struct{ A named }]() },
+		"a map":               func() { RecordOf[struct{ M map[string]int }]() },
+		"a float":             func() { RecordOf[struct{ F float64 }]() },
+		"a pointer to a time": func() { RecordOf[struct{ T *time.Time }]() },
+		"a form of its own":   func() { RecordOf[struct{ A named }]() },
 	} {
 		func() {
 			defer func() {
@@ -283,6 +289,30 @@ func TestReadersThatKnowFewerWords(t *testing.T) {
 	if bytes.IndexFunc(p.out, func(r rune) bool { return r == rune(wordBase+1) }) >= 0 {
 		t.Error("a word that they don't know")
 	}
+}
+
+// FuzzPackedStrings packs strings made of what strings are taken apart by.
+func FuzzPackedStrings(f *testing.F) {
+	pieces := []string{"_", "/", anID[4:], aCommit, aDigest, aDigest[7:], anObject, "rnr_", "tnt_default", "", "x", "success"}
+	f.Add([]byte{0, 2, 0, 2, 1, 5})
+	f.Fuzz(func(t *testing.T, picks []byte) {
+		g := &greeted{}
+		var text string
+		for _, b := range picks {
+			if text += pieces[int(b)%len(pieces)]; b >= 128 {
+				g.To, text = append(g.To, text), ""
+			}
+		}
+		g.Who = text
+		data, err := form.Encode([]*greeted{g, g}, Format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := form.Decode(data)
+		if err != nil || !reflect.DeepEqual(again, []*greeted{g, g}) {
+			t.Fatalf("%q comes back as another value: %v", append(g.To, text), err)
+		}
+	})
 }
 
 func FuzzPacked(f *testing.F) {

@@ -142,23 +142,42 @@ func (p *packer) time(t *time.Time) error {
 
 // text writes a string in the shortest of its ways.
 func (p *packer) text(s string) {
-	if len(s) < keptText {
-		p.literal(s)
+	if p.known(s) {
 		return
 	}
-	if w, ok := wordPlaces[s]; ok && w < p.words {
-		p.word(w)
-		return
-	}
-	if at, ok := p.before(s); ok {
-		p.tag(tagBefore)
-		p.uvarint(uint64(at))
-		return
-	}
-	if len(s) < idLength || !p.parts(s) {
+	if !p.digits(s) && !p.joined(s) {
 		p.literal(s)
 	}
 	p.keep(s)
+}
+
+// part writes a string that is a part of another one: it has no parts itself, for readers take none.
+func (p *packer) part(s string) {
+	if p.known(s) {
+		return
+	}
+	if !p.digits(s) {
+		p.literal(s)
+	}
+	p.keep(s)
+}
+
+// known writes a string that needs no bytes of its own, or that is too short to be counted.
+func (p *packer) known(s string) bool {
+	if len(s) < keptText {
+		p.literal(s)
+		return true
+	}
+	if w, ok := wordPlaces[s]; ok && w < p.words {
+		p.word(w)
+		return true
+	}
+	at, ok := p.before(s)
+	if ok {
+		p.tag(tagBefore)
+		p.uvarint(uint64(at))
+	}
+	return ok
 }
 
 func (p *packer) literal(s string) {
@@ -177,28 +196,34 @@ const (
 	digestLength = len(digestPrefix) + 64
 )
 
-// parts writes ids, digests and other long hexadecimal numbers, and what has one of them
-// within. It says whether it could.
-func (p *packer) parts(s string) bool {
-	if len(s) == digestLength && strings.HasPrefix(s, digestPrefix) && isHex(s[len(digestPrefix):]) {
+// digits writes ids, digests and other long hexadecimal numbers. It says whether it could.
+func (p *packer) digits(s string) bool {
+	switch {
+	case len(s) == digestLength && strings.HasPrefix(s, digestPrefix) && isHex(s[len(digestPrefix):]):
 		p.tag(tagDigest)
-		return p.unhex(s[len(digestPrefix):])
-	}
-	if (len(s) == 40 || len(s) == 64) && isHex(s) {
-		p.hex(s)
-		return true
-	}
-	if len(s) == idLength && isID(s) {
+		p.unhex(s[len(digestPrefix):])
+	case (len(s) == 40 || len(s) == 64) && isHex(s):
+		p.tag(tagHex)
+		p.uvarint(uint64(len(s) / 2))
+		p.unhex(s)
+	case len(s) == idLength && isID(s):
 		p.id(s)
-		return true
+	default:
+		return false
 	}
-	if len(s) > joinedMax {
+	return true
+}
+
+// joined writes what has an id within or a long hexadecimal number at its end, in parts. It says
+// whether it could.
+func (p *packer) joined(s string) bool {
+	if len(s) < idLength || len(s) > joinedMax {
 		return false
 	}
 	if at := strings.LastIndexByte(s, '/') + 1; at > 0 && len(s)-at == 64 && isHex(s[at:]) {
 		p.tag(tagTwo)
-		p.text(s[:at])
-		p.text(s[at:])
+		p.part(s[:at])
+		p.part(s[at:])
 		return true
 	}
 	at := strings.IndexByte(s, '_') + 1
@@ -206,30 +231,23 @@ func (p *packer) parts(s string) bool {
 		return false
 	} else if end == len(s) {
 		p.tag(tagTwo)
-		p.text(s[:at])
-		p.text(s[at:])
+		p.part(s[:at])
+		p.part(s[at:])
 	} else {
 		p.tag(tagThree)
-		p.text(s[:at])
-		p.text(s[at:end])
-		p.text(s[end:])
+		p.part(s[:at])
+		p.part(s[at:end])
+		p.part(s[end:])
 	}
 	return true
 }
 
-func (p *packer) hex(s string) {
-	p.tag(tagHex)
-	p.uvarint(uint64(len(s) / 2))
-	p.unhex(s)
-}
-
-func (p *packer) unhex(s string) bool {
+func (p *packer) unhex(s string) {
 	at := len(p.out)
 	p.out = append(p.out, s[:len(s)/2]...) // room, overwritten
 	if _, err := hex.Decode(p.out[at:], []byte(s)); err != nil {
 		panic("hexadecimal digits that are none: " + s)
 	}
-	return true
 }
 
 func (p *packer) id(s string) {

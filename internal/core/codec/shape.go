@@ -105,6 +105,9 @@ func (all shapes) shapeOf(t reflect.Type) *shape {
 	case reflect.String:
 		s.kind = kindString
 	case reflect.Pointer:
+		if t.Elem() == reflect.TypeFor[time.Time]() {
+			panic("a pointer to a time can't be packed: the zero time is nothing, too")
+		}
 		s.kind, s.elem = kindPointer, all.shapeOf(t.Elem())
 	case reflect.Slice:
 		s.kind, s.elem = kindList, all.shapeOf(t.Elem())
