@@ -82,7 +82,7 @@ type Dispatcher struct {
 
 	mu      sync.Mutex
 	board   *board
-	polls   map[domain.RunnerID]chan struct{}      // closed to wake a waiting poll
+	polls   map[domain.RunnerID]*Poll              // the newest of each runner
 	swept   map[domain.StreamID]domain.PartitionID // streams that were shown whole, and where they live
 	repairs uint64
 	// refusals counts refused callers per attempt; see refuseAccess.
@@ -103,7 +103,7 @@ func New(cfg Config) *Dispatcher {
 	}
 	b := newBoard(cfg.Timing)
 	b.follows = cfg.Follow
-	return &Dispatcher{cfg: cfg, board: b, polls: map[domain.RunnerID]chan struct{}{},
+	return &Dispatcher{cfg: cfg, board: b, polls: map[domain.RunnerID]*Poll{},
 		swept: map[domain.StreamID]domain.PartitionID{}, refusals: map[domain.AttemptID]int{},
 		life: context.Background(), kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
@@ -123,9 +123,9 @@ func (d *Dispatcher) changed() {
 
 // wake ends a runner's waiting poll so that it is told the news. mu is held.
 func (d *Dispatcher) wake(id domain.RunnerID) {
-	if c := d.polls[id]; c != nil {
-		close(c)
-		delete(d.polls, id)
+	if p := d.polls[id]; p != nil && p.news != nil && !p.woken {
+		p.woken = true
+		close(p.news)
 	}
 }
 

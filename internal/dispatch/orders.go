@@ -10,13 +10,23 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 )
 
-// tell puts leases into an answer, with their manifests. A runner that takes batches gets one
+// answerBytes is how much of manifests goes into one answer: runners read no more than 64 MiB of it.
+const answerBytes = 32 << 20
+
+// tell puts leases into an answer, with their manifests, and says whether some are left to be told
+// later: one answer has room for so much, and what a manifest rests on may be away for a moment. A runner that takes batches gets one
 // signature for all of them: to make one costs more than a manifest, and to verify one twice that.
-func (d *Dispatcher) tell(ctx context.Context, leases []lease, batches bool, res *runnerv1.ExchangeResponse) {
+func (d *Dispatcher) tell(ctx context.Context, leases []lease, batches bool, res *runnerv1.ExchangeResponse) (later bool) {
 	var payloads [][]byte
 	var whole []lease
+	bytes := 0
 	for _, l := range leases {
-		if payload := d.write(ctx, l); payload != nil {
+		payload, declined := d.write(ctx, l)
+		if bytes += len(payload); bytes > answerBytes && len(whole) > 0 {
+			later = true
+			break
+		}
+		if later = later || payload == nil && !declined; payload != nil {
 			payloads, whole = append(payloads, payload), append(whole, l)
 		}
 	}
@@ -34,23 +44,24 @@ func (d *Dispatcher) tell(ctx context.Context, leases []lease, batches bool, res
 		}
 		l, ok := d.promise(ctx, l)
 		if !ok {
+			later = true
 			continue // told when it can be
 		}
 		now := d.now()
 		told.LeaseMs, told.AbandonMs = left(l.until, now), left(l.abandonBy, now)
 		res.Leases, res.Batch = append(res.Leases, told), batch
 	}
+	return later
 }
 
 // write writes the manifest of a lease. One that can never be written is declined on the
-// runner's behalf, with the reason.
-func (d *Dispatcher) write(ctx context.Context, l lease) []byte {
+// runner's behalf, with the reason; one that can't be written now has neither.
+func (d *Dispatcher) write(ctx context.Context, l lease) (payload []byte, declined bool) {
 	m, err := d.cfg.Manifests.Build(ctx, Order{Tenant: l.tenant, Attempt: l.attempt, Epoch: l.epoch,
 		Runner: l.runner, Pool: l.pool, Slot: l.slot, Until: l.until, Brief: l.brief})
 	if err == nil {
-		var payload []byte
 		if payload, err = m.Encode(); err == nil {
-			return payload
+			return payload, false
 		}
 	}
 	d.cfg.Log.Warn("manifest could not be built", "attempt", l.attempt, "error", err)
@@ -61,6 +72,7 @@ func (d *Dispatcher) write(ctx context.Context, l lease) []byte {
 		if err != nil {
 			d.cfg.Log.Warn("lease could not be declined", "attempt", l.attempt, "error", err)
 		}
+		return nil, err == nil
 	}
-	return nil
+	return nil, false
 }

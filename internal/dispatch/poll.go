@@ -21,10 +21,11 @@ type Poll struct {
 	pools    domain.PartitionID
 	polling  bool
 	deadline time.Duration
-	held     map[string]bool // attempts that the runner has named; nil: none
-	keys     []string        // that it has
-	batches  bool            // it takes manifests that are signed together
-	news     chan struct{}
+	held     map[string]bool            // attempts that the runner has named; nil: none
+	keys     []string                   // that it has
+	batches  bool                       // it takes manifests that are signed together
+	news     chan struct{}              // nil before the first Look
+	woken    bool                       // news is closed
 	res      *runnerv1.ExchangeResponse // nil: nothing to say yet
 }
 
@@ -57,6 +58,7 @@ func (d *Dispatcher) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (
 	if brings(req) || len(req.GetRenewals()) > 0 {
 		p.res = &runnerv1.ExchangeResponse{}
 		if err := d.upload(ctx, who, req, p.res); err != nil {
+			p.leave()
 			return nil, err
 		}
 		d.renew(ctx, who, req, p.res)
@@ -73,7 +75,8 @@ func (d *Dispatcher) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (
 	return p, nil
 }
 
-// hear notes that a runner spoke, and which slots it offers.
+// hear notes that a runner spoke, and which slots it offers. A poll takes the place of the one that
+// came before: that one's connection may be gone without a word, and it is not to outlive this one.
 func (d *Dispatcher) hear(who agent, p *Poll, req *runnerv1.ExchangeRequest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,6 +91,10 @@ func (d *Dispatcher) hear(who agent, p *Poll, req *runnerv1.ExchangeRequest) err
 	}
 	d.board.heard(p.runner, req.GetSequence(), p.polling, req.GetDraining(), offers, d.now())
 	d.known(who, req)
+	if p.polling {
+		d.wake(p.runner) // whoever is there ends now
+		d.polls[p.runner] = p
+	}
 	if p.polling || len(offers) > 0 {
 		d.changed()
 	}
@@ -120,9 +127,12 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 	}
 	d := p.d
 	d.mu.Lock()
-	if p.news == nil || d.polls[p.runner] != p.news {
-		p.news = make(chan struct{})
-		d.polls[p.runner] = p.news
+	if d.polls[p.runner] != p {
+		d.mu.Unlock()
+		return 0, true
+	}
+	if p.news == nil || p.woken {
+		p.news, p.woken = make(chan struct{}), false
 	}
 	orders, cancels, again := d.outbox(p.runner, p.held)
 	d.mu.Unlock()
@@ -132,7 +142,9 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 	if p.res != nil {
 		p.res.Cancels = cancels
 	}
-	d.tell(ctx, orders, p.batches, p.res)
+	if d.tell(ctx, orders, p.batches, p.res) {
+		again = min(again, tellAgain)
+	}
 	rest := p.deadline - d.cfg.Host.Elapsed()
 	if tells(p.res) || rest <= 0 || !d.Leads(p.pools) {
 		return 0, true
@@ -152,7 +164,7 @@ func (p *Poll) End() (*runnerv1.ExchangeResponse, error) {
 	if !p.polling {
 		return p.res, nil
 	}
-	p.d.pollEnded(p.runner, p.news)
+	p.leave()
 	p.publish()
 	if !tells(p.res) && !p.d.Leads(p.pools) {
 		return nil, errNotLeader // where it is heard from now on
@@ -160,14 +172,15 @@ func (p *Poll) End() (*runnerv1.ExchangeResponse, error) {
 	return p.res, nil
 }
 
-// pollEnded notes that nobody waits for this runner's news any more, unless another poll
-// has taken over meanwhile.
-func (d *Dispatcher) pollEnded(id domain.RunnerID, news chan struct{}) {
+// leave notes that nobody waits for this runner's news any more, unless another poll has taken the
+// place.
+func (p *Poll) leave() {
+	d := p.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if current, ok := d.polls[id]; !ok || current == news {
-		delete(d.polls, id)
-		d.board.left(id, d.now())
+	if d.polls[p.runner] == p {
+		delete(d.polls, p.runner)
+		d.board.left(p.runner, d.now())
 	}
 }
 
