@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/backup"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
@@ -28,18 +29,19 @@ type operator struct{}
 
 var _ cli.Operator = operator{}
 
-// archive is the database side of the belongings.
-type archive interface {
+// database is the database side of the belongings.
+type database interface {
 	store.Archive
 	store.Sizer
 	store.Losses
+	archive.Log
 	Partitions(ctx context.Context) ([]store.Ownership, error)
 	Close() error
 }
 
 // belongings are opened without touching what a server has open.
 type belongings struct {
-	archive archive
+	archive database
 	kind    string
 	folder  string // of objects, mirrors and secrets
 	shared  bool   // the folder was named
@@ -235,6 +237,9 @@ func (operator) Rebuild(ctx context.Context, of cli.Belongings, stream string) (
 		return cli.Result{}, err
 	}
 	defer func() { _ = b.close() }()
+	if err := b.openFolder(ctx); err != nil {
+		return cli.Result{}, err
+	}
 	if of.Store == "" {
 		release, err := sqlite.Hold(of.Data)
 		if errors.Is(err, sqlite.ErrInUse) {
@@ -246,7 +251,7 @@ func (operator) Rebuild(ctx context.Context, of cli.Belongings, stream string) (
 		defer func() { _ = release() }()
 	}
 	out, err := verify.Rebuild(ctx, verify.RebuildConfig{Archive: b.archive, Kinds: projection.Kinds(),
-		Stream: domain.StreamID(stream), Progress: of.Progress})
+		Blobs: b.blobs, Stream: domain.StreamID(stream), Progress: of.Progress})
 	if err != nil {
 		return cli.Result{}, refusing(err)
 	}
@@ -304,7 +309,10 @@ func (operator) Tally(ctx context.Context, of cli.Belongings, r cli.TallyRequest
 		return cli.Result{}, err
 	}
 	defer func() { _ = b.close() }()
-	config := tally.Config{Archive: b.archive, From: r.From, To: r.To, Progress: of.Progress}
+	if err := b.openFolder(ctx); err != nil {
+		return cli.Result{}, err
+	}
+	config := tally.Config{Archive: b.archive, Blobs: b.blobs, From: r.From, To: r.To, Progress: of.Progress}
 	if r.Book != "" {
 		file, err := os.Open(r.Book)
 		if err != nil {

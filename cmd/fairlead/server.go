@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/backup"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
@@ -47,6 +48,10 @@ const (
 	tokenLife      = 10 * time.Minute // of the token for the runner in this process
 	// keysKept is how long the reply to a client's idempotency key is kept.
 	keysKept = 30 * 24 * time.Hour
+	// keysAtOnce lose their replies in one transaction, which appends wait for, with a pause
+	// before the next: as many as come in an hour are gone in one, however many they are.
+	keysAtOnce = 1_000
+	keysPause  = 50 * time.Millisecond
 )
 
 // server is everything that one process serves, from the data folder up.
@@ -56,7 +61,8 @@ type server struct {
 	clock   *engine.Clock
 	started time.Time
 
-	store   store.Store
+	store   store.Store // with all history, also what lies in the archive
+	below   store.Store // what the database itself has
 	shape   store.Shape
 	name    string      // of this server, on PostgreSQL
 	fleet   *membership // nil: this server is alone
@@ -132,7 +138,8 @@ func (s *server) openFolder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.blobs = blobs
+	s.blobs, s.below = blobs, s.store
+	s.store = archive.Over(s.below, archive.NewReader(blobs))
 	s.logs = logs.NewHolder(s.blobs, logs.Config{Now: s.now, Wrote: func(w logs.Write) {
 		s.metrics.LogIngested(w.Chunks, w.Bytes, w.Took)
 	}, Recorded: func(ctx context.Context, tenant domain.TenantID, a domain.AttemptID) (*logs.Ref, error) {

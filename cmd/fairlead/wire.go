@@ -12,12 +12,14 @@ import (
 	"github.com/fairlead-ci/fairlead/api/client"
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/control"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/order"
@@ -265,6 +267,11 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 		}).Run(work)
 	}()
 	go s.tend(work)
+	archived := make(chan struct{})
+	go func() {
+		defer close(archived)
+		s.archive(work)
+	}()
 	attended := make(chan struct{})
 	go func() {
 		defer close(attended)
@@ -280,8 +287,23 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 		cancel()
 		<-s.dispatch.Done()
 		<-polled
+		<-archived
 		<-attended
 	}, nil
+}
+
+// archive moves history that is old enough into objects.
+func (s *server) archive(ctx context.Context) {
+	if s.o.ArchiveAfter <= 0 {
+		return
+	}
+	archive.New(archive.Config{Log: s.below, Blobs: s.blobs, OlderThan: s.o.ArchiveAfter, Now: s.now,
+		Did: func(r *store.ArchivedRange) {
+			rows, bytes, raw := r.Sizes()
+			s.metrics.Archived(rows, bytes)
+			s.log.Info("history archived", "partition", r.Partition, "from", r.From+1, "to", r.To, "newest", r.Newest,
+				"event_bytes", raw, "object_bytes", bytes)
+		}}).Run(ctx, s.engine.Holds, s.log)
 }
 
 // tend does what is due now and then: old replies of idempotency keys, key rotation.
@@ -306,10 +328,21 @@ func (s *server) expireKeys(ctx context.Context) {
 	if !s.engine.Owns(s.partitions()[0]) {
 		return
 	}
-	if n, err := s.store.ExpireKeys(ctx, s.now().Add(-keysKept), 10_000); err != nil && ctx.Err() == nil {
-		s.log.Warn("old idempotency keys were not expired", "error", err)
-	} else if n > 0 {
-		s.log.Info("expired idempotency keys", "count", n)
+	total := 0
+	for before, n := s.now().Add(-keysKept), keysAtOnce; n == keysAtOnce && ctx.Err() == nil; total += n {
+		var err error
+		if n, err = s.store.ExpireKeys(ctx, before, keysAtOnce); err != nil {
+			if ctx.Err() == nil {
+				s.log.Warn("old idempotency keys were not expired", "error", err)
+			}
+			return
+		}
+		if !host.Pause(ctx, host.Machine(), keysPause) {
+			return
+		}
+	}
+	if total > 0 {
+		s.log.Info("expired idempotency keys", "count", total)
 	}
 }
 

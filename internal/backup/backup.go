@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -73,8 +74,10 @@ type making struct {
 	mirrored map[string]bool          // mirrors of which is known whether they are in it
 	open     map[openLog]bool         // logs that the copied history has still to seal
 	copied   map[string]bool          // objects by their keys
-	era      uint64                   // the last of the logs
-	reopened uint32                   // segments that were made again
+	reader   *archive.Reader
+	through  map[domain.PartitionID]int64 // where the archive of a partition ends
+	era      uint64                       // the last of the logs
+	reopened uint32                       // segments that were made again
 
 	mu     sync.Mutex // of what is noted while objects are copied side by side
 	listed int        // damage, but for streams
@@ -91,6 +94,7 @@ func Make(ctx context.Context, from Source, o Options) (*Manifest, error) {
 	}
 	m := &making{Source: from, Options: o, sealed: map[string]domain.Digest{}, mirrored: map[string]bool{},
 		open: map[openLog]bool{}, copied: map[string]bool{},
+		reader: archive.NewReader(from.Blobs), through: map[domain.PartitionID]int64{},
 		manifest: &Manifest{Format: Format, At: o.Now().UTC(), Version: o.Version, Store: from.Kind,
 			Secrets: o.WithSecrets}}
 	if err := m.make(ctx); err != nil {
@@ -224,6 +228,13 @@ func (m *making) table(ctx context.Context, image store.Image, w *recordWriter, 
 	}
 	each := func(row []any) error {
 		switch t.Name {
+		case store.TableArchives:
+			r := store.RangeOf(row)
+			m.through[r.Partition] = max(m.through[r.Partition], int64(r.To))
+		case store.TableArchiveObjects:
+			if err := m.noteArchived(ctx, store.ArchivedObjectOf(row)); err != nil {
+				return err
+			}
 		case store.TablePartitions:
 			p := store.PartitionOf(row)
 			m.manifest.Partitions = append(m.manifest.Partitions, Partition{p.Partition, p.Epoch, p.Position, p.Digest})
@@ -283,6 +294,7 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 			at++
 			row, err := image.Get(ctx, store.TableLog, []any{string(p.Partition), at})
 			switch {
+			case errors.Is(err, store.ErrNotFound) && at <= m.through[p.Partition]:
 			case errors.Is(err, store.ErrBroken), errors.Is(err, store.ErrNotFound):
 				m.hole(p, at, at, verify.RowUnreadable, "the row can't be read: "+err.Error())
 			case err != nil:
@@ -303,8 +315,8 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 				more = false
 				break
 			}
-			if int64(one.Position) != at+1 {
-				m.hole(p, at+1, int64(one.Position)-1, verify.PositionGap, "the log has no rows here")
+			if from := max(at, m.through[p.Partition]) + 1; int64(one.Position) > from {
+				m.hole(p, from, int64(one.Position)-1, verify.PositionGap, "the log has no rows here")
 			}
 			if err := each(row); err != nil {
 				return err
@@ -313,7 +325,7 @@ func (m *making) log(ctx context.Context, image store.Image, p Partition, each f
 		}
 		more = more && len(rows) == pageRows
 	}
-	if at < end {
+	if at = max(at, m.through[p.Partition]); at < end {
 		m.hole(p, at+1, end, verify.PositionGap, "the log ends before its partition's position")
 	}
 	return nil
@@ -332,6 +344,7 @@ func (m *making) hole(p Partition, from, to int64, code verify.Code, text string
 // incomplete finds the streams whose rows are in a hole. Their heads tell how far they went,
 // which the rows that are left do not.
 func (m *making) incomplete(ctx context.Context, image store.Image) error {
+	image = archive.Across(image, m.reader)
 	tell := func(p domain.PartitionID, head store.Head, why string) {
 		m.damaged(verify.Finding{Code: verify.StreamUnreadable, Partition: p, Tenant: head.Tenant, Stream: head.Stream,
 			Version: head.Version, Text: why, Fix: "restore an earlier backup to have it back"})

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -61,6 +62,51 @@ func (m *making) note(row *store.Row) {
 	}
 }
 
+// noteArchived does the same for the rows of an object of the archive. What is wrong with one
+// is told when the backup is read back.
+func (m *making) noteArchived(ctx context.Context, o store.ArchivedObject) error {
+	if o.Tenant == "" {
+		return nil
+	}
+	data, err := m.reader.Whole(ctx, &o)
+	if err == nil {
+		var rows []store.Row
+		rows, err = archive.DecodeRows(data)
+		for i := range rows {
+			m.note(&rows[i])
+		}
+	}
+	if errors.Is(err, store.ErrBroken) || errors.Is(err, archive.ErrFormat) {
+		return nil
+	}
+	return err
+}
+
+// referArchived checks an object of the archive in the backup, and what its rows refer to.
+func (m *making) referArchived(ctx context.Context, values []any, index map[short]domain.Digest) error {
+	o, p := store.ArchivedObjectOf(values), domain.PartitionID(values[0].(string))
+	place := verify.Finding{Partition: p, Position: store.Position(values[1].(int64)), Tenant: o.Tenant, Object: o.Object}
+	if !m.expect(place, "archive", o.Digest, index) || o.Tenant == "" {
+		return nil
+	}
+	data, err := os.ReadFile(m.contents.path(o.Digest))
+	if err != nil {
+		return err
+	}
+	rows, err := archive.DecodeRows(data)
+	if err != nil {
+		place.Code, place.Text, place.Fix = verify.ArchiveDamaged, err.Error(), "restore an earlier backup of it"
+		m.damaged(place)
+		return nil
+	}
+	for i := range rows {
+		if err := m.refer(ctx, p, &rows[i], index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // openLog is a log that was not sealed at the moment of the copied history.
 type openLog struct {
 	tenant  domain.TenantID
@@ -78,6 +124,7 @@ func (m *making) reopen(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = image.Close() }() // it only read
+	image = archive.Across(image, m.reader)
 	open := slices.SortedFunc(maps.Keys(m.open), func(a, b openLog) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.attempt, b.attempt))
 	})
@@ -155,6 +202,9 @@ func (m *making) references(ctx context.Context) error {
 		values []any) error {
 		if rows++; rows%rowsTold == 0 {
 			m.Progress("reading back", rows, m.manifest.Counts.Rows)
+		}
+		if t.Name == store.TableArchiveObjects {
+			return m.referArchived(ctx, values, index)
 		}
 		if t.Name != store.TableLog {
 			return nil

@@ -262,7 +262,7 @@ func (r *restoring) records(ctx context.Context, w store.Rewriter) error {
 			return err
 		}
 	}
-	r.out.Derived, err = verify.Derive(ctx, w, verify.RebuildConfig{Kinds: r.Kinds, HeadsThere: true,
+	r.out.Derived, err = verify.Derive(ctx, w, verify.RebuildConfig{Kinds: r.Kinds, Blobs: r.to.Blobs, HeadsThere: true,
 		Progress: r.Progress})
 	if err != nil {
 		return err
@@ -327,15 +327,15 @@ func (f *filling) flush(ctx context.Context) error {
 	if err := f.w.Put(ctx, f.table, rows); err != nil {
 		return err
 	}
-	if f.table != store.TableLog {
+	if f.table != store.TableLog && f.table != store.TableArchivedStreams {
 		return nil
 	}
 	at := map[[2]string]int{}
 	var heads [][]any
 	for _, values := range rows {
-		p, row := store.LogOf(values)
-		head := store.HeadRow(p, store.Head{Tenant: row.Tenant, Stream: row.Stream, Version: row.Version, Live: true})
-		key := [2]string{string(row.Tenant), string(row.Stream)}
+		p, made := place(f.table, values)
+		head := store.HeadRow(p, made)
+		key := [2]string{string(made.Tenant), string(made.Stream)}
 		if i, twice := at[key]; twice {
 			heads[i] = head // positions grow, and versions with them
 			continue
@@ -344,6 +344,16 @@ func (f *filling) flush(ctx context.Context) error {
 		heads = append(heads, head)
 	}
 	return f.w.Put(ctx, store.TableStreams, heads)
+}
+
+// place is the head that a row of the log or of the archive leaves.
+func place(table string, values []any) (domain.PartitionID, store.Head) {
+	if table == store.TableArchivedStreams {
+		return domain.PartitionID(values[3].(string)), store.Head{Tenant: domain.TenantID(values[0].(string)),
+			Stream: domain.StreamID(values[1].(string)), Version: 1, Live: true}
+	}
+	p, row := store.LogOf(values)
+	return p, store.Head{Tenant: row.Tenant, Stream: row.Stream, Version: row.Version, Live: true}
 }
 
 // Check compares every byte of a backup with its digest, without restoring it.

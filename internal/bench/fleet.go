@@ -84,8 +84,16 @@ func Fleet(ctx context.Context, o Options, of FleetOptions) (*Report, error) {
 	})
 }
 
-// run goes through the phases.
+// run measures and tells.
 func (l *traffic) run(ctx context.Context) error {
+	if err := l.serve(ctx); err != nil {
+		return err
+	}
+	return l.tell(ctx)
+}
+
+// serve goes through the phases.
+func (l *traffic) serve(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	work, stop := context.WithCancel(work)
 	defer stop()
@@ -113,10 +121,7 @@ func (l *traffic) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
-		return err
-	}
-	return l.tell(ctx)
+	return err
 }
 
 // enlistAll registers the runners and starts them. Where jobs wait for them, that is when the
@@ -127,7 +132,7 @@ func (l *traffic) enlistAll(ctx, work context.Context, group *errgroup.Group) er
 	enlist.SetLimit(enlistAtOnce)
 	for i := range agents {
 		enlist.Go(func() (err error) {
-			agents[i], err = l.enlist(enlisting, fmt.Sprint("agent-", i), l.of.Slots)
+			agents[i], err = l.enlist(enlisting, fmt.Sprint("agent-", l.name, i), l.of.Slots)
 			return err
 		})
 	}

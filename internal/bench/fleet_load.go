@@ -46,6 +46,7 @@ type tracked struct {
 type traffic struct {
 	*stage
 	of    FleetOptions
+	name  string   // tells its agents from those of another load
 	first accepted // the run that introduced the repository, and what further ones are asked for with
 
 	writing sync.Mutex

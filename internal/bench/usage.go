@@ -19,6 +19,7 @@ type Usage struct {
 	CPU         float64 `json:"cpu_seconds"`
 	CPUChildren float64 `json:"cpu_children_seconds"` // of processes that it started; of itself only those that ended
 	Written     int64   `json:"written_bytes"`        // to the disk, page cache and all
+	Read        int64   `json:"read_bytes"`           // by calls: from files that the machine holds in memory, and sockets
 	Threads     int     `json:"threads"`
 	CPUPerJob   float64 `json:"cpu_us_per_job,omitempty"` // of a load of many runners
 }
@@ -42,6 +43,7 @@ func usageOf(pid int) (Usage, error) {
 	}
 	if text, err := os.ReadFile(folder + "/io"); err == nil { // needs rights that a container may withhold
 		u.Written, _ = strconv.ParseInt(field(text, "write_bytes"), 10, 64)
+		u.Read, _ = strconv.ParseInt(field(text, "rchar"), 10, 64)
 	}
 	return u, nil
 }
@@ -134,5 +136,6 @@ func (u Usage) since(before Usage) Usage {
 	u.CPU -= before.CPU
 	u.CPUChildren -= before.CPUChildren
 	u.Written -= before.Written
+	u.Read -= before.Read
 	return u
 }

@@ -6,5 +6,5 @@ import "github.com/spf13/cobra"
 func (a *app) cmdAdmin() *cobra.Command {
 	return a.family("admin", "Look after servers and what they keep", a.cmdAdminFleet(), a.cmdAdminBackup(),
 		a.cmdAdminRestore(), a.cmdAdminVerify(), a.cmdAdminRebuild(), a.cmdAdminAcceptLoss(), a.cmdAdminLosses(),
-		a.cmdAdminTally())
+		a.cmdAdminTally(), a.cmdAdminArchive(), a.cmdAdminSeed())
 }

@@ -16,7 +16,7 @@ import (
 func (a *app) cmdBench() *cobra.Command {
 	family := a.family("bench", "Measure this program on this machine", a.cmdBenchRun(), a.cmdBenchDispatch(),
 		a.cmdBenchFleet(), a.cmdBenchStorm(), a.cmdBenchRunners(), a.cmdBenchLogs(), a.cmdBenchCompile(),
-		a.cmdBenchRecover(), a.cmdBenchIdle(), a.cmdBenchFailover())
+		a.cmdBenchRecover(), a.cmdBenchIdle(), a.cmdBenchFailover(), a.cmdBenchHistory())
 	family.Long = `Every measurement starts a server of its own in a temporary folder, as a process of its own, and asks it
 through the API and the runner protocol like anybody else. Its table says what machine it was, how busy,
 and how long the disk took for a synced write before and after; server and generator are told apart.

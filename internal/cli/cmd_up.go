@@ -104,6 +104,8 @@ func serveFlags(flags *pflag.FlagSet, o *ServeOptions) {
 		"the same for each tenant, in each partition; 0 is no bound")
 	flags.IntVar(&o.OpenJobsPerRepository, "open-jobs-per-repository", openJobsPerRepositoryDefault,
 		"the same for each repository; 0 is no bound")
+	flags.DurationVar(&o.ArchiveAfter, "archive-after", 0,
+		"`age` at which history moves out of the database into compressed objects, such as 720h (default never)")
 	flags.BoolVar(&o.Dev, "dev", false, "pages name the file that made them")
 }
 
@@ -178,7 +180,8 @@ func (o *ServeOptions) check() error {
 		err = errors.Join(err, oneOf("spread", o.Spread, "tenant", "repository"))
 	}
 	for name, value := range map[string]time.Duration{"lease-ttl": o.LeaseTTL, "abandon-after": o.AbandonAfter,
-		"poll-every": o.PollEvery, "cancel-grace": o.CancelGrace, "member-ttl": o.MemberTTL} {
+		"poll-every": o.PollEvery, "cancel-grace": o.CancelGrace, "member-ttl": o.MemberTTL,
+		"archive-after": o.ArchiveAfter} {
 		if value < 0 {
 			err = errors.Join(err, usagef("--%s is negative", name))
 		}

@@ -70,6 +70,8 @@ type Operator interface {
 	AcceptLoss(ctx context.Context, of Belongings, r LossRequest) (Result, error)
 	Losses(ctx context.Context, of Belongings) (Result, error)
 	Tally(ctx context.Context, of Belongings, r TallyRequest) (Result, error)
+	Archive(ctx context.Context, of Belongings, r ArchiveRequest) (Result, error)
+	Seed(ctx context.Context, of Belongings, r SeedRequest) (Result, error)
 }
 
 // operates gives a command the flags that name belongings, and runs work on them.

@@ -44,6 +44,7 @@ type ServeOptions struct {
 	AbandonAfter time.Duration // after the last renewal the job must be gone; 0: twice LeaseTTL
 	PollEvery    time.Duration // between two looks at a polled repository's branches
 	CancelGrace  time.Duration // between asking a job to stop and killing it
+	ArchiveAfter time.Duration // age at which history moves into objects; 0: never
 
 	// Bounds on jobs without an outcome, beyond which new work is refused; 0: none.
 	OpenJobs              int // in a partition

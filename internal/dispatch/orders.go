@@ -14,9 +14,12 @@ import (
 const answerBytes = 32 << 20
 
 // tell puts leases into an answer, with their manifests, and says whether some are left to be told
-// later: one answer has room for so much, and what a manifest rests on may be away for a moment. A runner that takes batches gets one
-// signature for all of them: to make one costs more than a manifest, and to verify one twice that.
-func (d *Dispatcher) tell(ctx context.Context, leases []lease, batches bool, res *runnerv1.ExchangeResponse) (later bool) {
+// later: one answer has room for so much, and what a manifest rests on may be away for a moment.
+// A runner that takes batches gets one signature for all of them: to make one costs more than a
+// manifest, and to verify one twice that.
+func (d *Dispatcher) tell(
+	ctx context.Context, leases []lease, batches bool, res *runnerv1.ExchangeResponse,
+) (later bool) {
 	var payloads [][]byte
 	var whole []lease
 	bytes := 0

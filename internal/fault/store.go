@@ -158,3 +158,40 @@ func (s *Store) Release(ctx context.Context, p domain.PartitionID, epoch uint64)
 func (s *Store) Shape(ctx context.Context, want store.Shape) (store.Shape, error) {
 	return ask(s.gate, writes("shape"), func() (store.Shape, error) { return s.Store.Shape(ctx, want) })
 }
+
+// ArchiveRange implements store.Ranges.
+func (s *Store) ArchiveRange(
+	ctx context.Context, epoch uint64, r store.ArchivedRange, streams []store.ArchivedStream,
+) error {
+	return s.gate.do(writes("archive_range"), func() error { return s.Store.ArchiveRange(ctx, epoch, r, streams) })
+}
+
+// Prune implements store.Ranges.
+func (s *Store) Prune(ctx context.Context, p domain.PartitionID, after store.Position, limit int,
+) (store.Position, error) {
+	return ask(s.gate, writes("prune"), func() (store.Position, error) { return s.Store.Prune(ctx, p, after, limit) })
+}
+
+// ArchivedRanges implements store.Ranges.
+func (s *Store) ArchivedRanges(ctx context.Context, p domain.PartitionID, after store.Position, limit int,
+) ([]store.ArchivedRange, error) {
+	return ask(s.gate, reads("archived_ranges"), func() ([]store.ArchivedRange, error) {
+		return s.Store.ArchivedRanges(ctx, p, after, limit)
+	})
+}
+
+// ArchivedOf implements store.Ranges.
+func (s *Store) ArchivedOf(ctx context.Context, tenant domain.TenantID, id domain.StreamID,
+) ([]store.ArchivedRange, error) {
+	return ask(s.gate, reads("archived_of"), func() ([]store.ArchivedRange, error) {
+		return s.Store.ArchivedOf(ctx, tenant, id)
+	})
+}
+
+// Batches implements store.Ranges.
+func (s *Store) Batches(ctx context.Context, p domain.PartitionID, after store.Position, limit int,
+) ([]store.BatchMark, error) {
+	return ask(s.gate, reads("batches"), func() ([]store.BatchMark, error) {
+		return s.Store.Batches(ctx, p, after, limit)
+	})
+}

@@ -38,7 +38,7 @@ func acknowledgedSurvives(w *world) checker {
 					continue
 				}
 				done[t] = true
-				digest, _, err := w.store.BatchAt(context.Background(), t.Partition, store.Position(t.Position))
+				digest, _, err := w.whole().BatchAt(context.Background(), t.Partition, store.Position(t.Position))
 				if err != nil || digest != t.Digest {
 					w.violation(checkAcknowledged, "somebody holds %s, and the log has %q there (%v)", t, digest, err)
 				}

@@ -43,7 +43,7 @@ func replayEqualsMemory(w *world) checker {
 		end: func() {
 			for _, id := range w.book.order {
 				h := w.book.streams[id]
-				stored, err := w.store.Load(context.Background(), h.tenant, id, true, h.kind.Encoding)
+				stored, err := w.whole().Load(context.Background(), h.tenant, id, true, h.kind.Encoding)
 				if err != nil || stored.Head.Version != h.version || stored.Head.Live != h.kind.Live(h.state) {
 					w.violation(checkReplay, "%s: the head says %+v, replay says version %d, live %t (%v)",
 						id, stored.Head, h.version, h.kind.Live(h.state), err)

@@ -61,7 +61,7 @@ func gaplessLog(w *world) checker {
 		},
 		end: func() {
 			for _, p := range append(append([]domain.PartitionID{}, w.partitions...), w.pools...) {
-				rows, err := w.store.Read(context.Background(), p, 0, int(of(p).position)+1)
+				rows, err := w.whole().Read(context.Background(), p, 0, int(of(p).position)+1)
 				if err != nil || store.Position(len(rows)) != of(p).position {
 					w.violation(checkGapless, "%s has %d rows, %d were committed (%v)", p, len(rows), of(p).position, err)
 				}

@@ -237,6 +237,49 @@ func (d *disk) BatchAt(ctx context.Context, p domain.PartitionID, at store.Posit
 	return digest, epoch, err
 }
 
+// ArchiveRange implements store.Ranges.
+func (d *disk) ArchiveRange(
+	ctx context.Context, epoch uint64, r store.ArchivedRange, streams []store.ArchivedStream,
+) error {
+	return d.travel(ctx, op{"archive", true}, func() error {
+		err := d.Store.ArchiveRange(context.Background(), epoch, r, streams)
+		d.world().line(d.server.label(), "archived", "p=%s e=%d %d-%d: %v", r.Partition, epoch, r.From, r.To, err)
+		return err
+	})
+}
+
+// Prune implements store.Ranges.
+func (d *disk) Prune(ctx context.Context, p domain.PartitionID, after store.Position, limit int,
+) (store.Position, error) {
+	return ask(ctx, d, op{"prune", true}, func() (store.Position, error) {
+		return d.Store.Prune(context.Background(), p, after, limit)
+	})
+}
+
+// ArchivedRanges implements store.Ranges.
+func (d *disk) ArchivedRanges(ctx context.Context, p domain.PartitionID, after store.Position, limit int,
+) ([]store.ArchivedRange, error) {
+	return ask(ctx, d, op{"ranges", false}, func() ([]store.ArchivedRange, error) {
+		return d.Store.ArchivedRanges(context.Background(), p, after, limit)
+	})
+}
+
+// ArchivedOf implements store.Ranges.
+func (d *disk) ArchivedOf(ctx context.Context, tenant domain.TenantID, id domain.StreamID,
+) ([]store.ArchivedRange, error) {
+	return ask(ctx, d, op{"ranges-of", false}, func() ([]store.ArchivedRange, error) {
+		return d.Store.ArchivedOf(context.Background(), tenant, id)
+	})
+}
+
+// Batches implements store.Ranges.
+func (d *disk) Batches(ctx context.Context, p domain.PartitionID, after store.Position, limit int,
+) ([]store.BatchMark, error) {
+	return ask(ctx, d, op{"batches", false}, func() ([]store.BatchMark, error) {
+		return d.Store.Batches(context.Background(), p, after, limit)
+	})
+}
+
 // Key implements store.Log.
 func (d *disk) Key(ctx context.Context, tenant domain.TenantID, scope, key string) (store.Key, error) {
 	return ask(ctx, d, op{"key", false}, func() (store.Key, error) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/core/codec"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/dispatch"
@@ -109,7 +110,8 @@ func (s *server) boot(p *process) error {
 		}})
 	f := &flock{world: w, server: s, process: p}
 	everywhere := append(append([]domain.PartitionID{}, w.partitions...), w.pools...)
-	e := engine.New(engine.Config{Store: d, Kinds: projection.Kinds(), Partitions: w.partitions, Pools: w.pools,
+	e := engine.New(engine.Config{Store: archive.Over(d, archive.NewReader(o)), Kinds: projection.Kinds(),
+		Partitions: w.partitions, Pools: w.pools,
 		Owner: s.name, Clock: clock, Log: log, Host: p, Paranoid: w.swarm.paranoid,
 		Hold: w.swarm.abandon, Format: codec.Format,
 		Open:   engine.Open{OfRepository: w.swarm.room, Jobs: 2 * w.swarm.room},
@@ -166,6 +168,12 @@ func (s *server) boot(p *process) error {
 		return err
 	}
 	p.Go(func() { s.poll(p, t, d) })
+	if w.archives {
+		p.Go(func() {
+			archive.New(archive.Config{Log: d, Blobs: o, OlderThan: between(w.stream("archive"), 0, 40*time.Second), All: true,
+				Every: between(w.stream("archive"), time.Second, 20*time.Second), Now: now, Host: p}).Run(ctx, e.Holds, log)
+		})
+	}
 	return nil
 }
 

@@ -31,6 +31,16 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
+// Servers that move history into objects all the time, among all the faults, break no promise.
+// Promises: [ARCHIVE-1], [ARCHIVE-2].
+func TestWorldsThatArchive(t *testing.T) {
+	for seed := uint64(1); seed <= 4; seed++ {
+		if v := Run(seed, Options{Archive: true}).Violation; v != nil {
+			t.Errorf("go run ./internal/sim/cmd -archive -trace %d: %v", seed, v)
+		}
+	}
+}
+
 // Seeds that once found a defect are run for ever, whatever they find today.
 func TestSeedsThatFailedOnce(t *testing.T) {
 	f, err := os.Open(filepath.Join("testdata", "seeds.txt"))

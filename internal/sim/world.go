@@ -9,10 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	blobs "github.com/fairlead-ci/fairlead/internal/blob/memory"
 	"github.com/fairlead-ci/fairlead/internal/credential"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/fleet"
+	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/store/memory"
 )
 
@@ -20,6 +22,9 @@ import (
 type Options struct {
 	Trace bool // keep the trace
 	Trim  Trim // what to leave out of what the seed drew
+	// Archive lets servers move history into objects all the time. It changes the course of a
+	// world, so that it is not drawn by seeds which have one already.
+	Archive bool
 }
 
 // Result is what became of a world.
@@ -47,13 +52,14 @@ func (v *Violation) Error() string { return fmt.Sprintf("at %s: %s: %s", v.At, v
 
 // world is everything there is.
 type world struct {
-	seed    uint64
-	swarm   swarm
-	trim    Trim
-	sched   *sched
-	trace   traced
-	streams map[string]*rand.Rand
-	faults  map[fault]int
+	archives bool // servers archive
+	seed     uint64
+	swarm    swarm
+	trim     Trim
+	sched    *sched
+	trace    traced
+	streams  map[string]*rand.Rand
+	faults   map[fault]int
 
 	store            *memory.Store
 	objects          *blobs.Store
@@ -170,7 +176,7 @@ func newWorld(seed uint64, o Options) *world {
 		faults: map[fault]int{}, sched: &sched{}, store: memory.New(), objects: blobs.New(),
 		cuts: map[[2]string]time.Duration{}, tenants: []domain.TenantID{"tnt_a", "tnt_b"}}
 	w.sched.random = w.stream("sched")
-	w.trace.keep = o.Trace
+	w.trace.keep, w.archives = o.Trace, o.Archive
 	var key [ed25519.SeedSize]byte
 	binary.BigEndian.PutUint64(key[:], seed)
 	w.key, w.prover = ed25519.NewKeyFromSeed(key[:]), proverOf(seed, key[:])
@@ -182,6 +188,9 @@ func newWorld(seed uint64, o Options) *world {
 	w.store.SetClock(w.storeWall)
 	return w
 }
+
+// whole is the store with what lies in the archive.
+func (w *world) whole() store.Store { return archive.Over(w.store, archive.NewReader(w.objects)) }
 
 // live is the course of a world: set up, go wrong, heal, come to rest.
 func (w *world) live() {

@@ -144,16 +144,18 @@ type Log interface {
 	Append(ctx context.Context, batch Batch) error
 	// Load reads one stream: its checkpoint if encoding matches, and all rows after it
 	// in order. An unknown stream has a zero Head and no rows, and is no error.
-	// withCheckpoint false reads the whole history from version 1.
+	// withCheckpoint false reads the whole history from version 1. Rows that Prune removed
+	// are missing.
 	Load(
 		ctx context.Context, tenant domain.TenantID, stream domain.StreamID, withCheckpoint bool, encoding uint32,
 	) (History, error)
 	// Live lists heads of live streams of the partition in (tenant, stream) order.
 	Live(ctx context.Context, partition domain.PartitionID) ([]Head, error)
-	// Read lists up to limit rows after a position, in order.
+	// Read lists up to limit rows after a position, in order; those that Prune removed are
+	// missing.
 	Read(ctx context.Context, partition domain.PartitionID, after Position, limit int) ([]Row, error)
 	// BatchAt gives the digest and epoch of the batch whose last row is at that
-	// position; ErrNotFound when no batch ends there.
+	// position; ErrNotFound when no batch ends there, or Prune removed it.
 	BatchAt(ctx context.Context, partition domain.PartitionID, at Position) (domain.Digest, uint64, error)
 	// Key looks a key up; ErrNotFound when it never acted.
 	Key(ctx context.Context, tenant domain.TenantID, scope, key string) (Key, error)
@@ -189,6 +191,7 @@ type Store interface {
 	Views
 	Fleet
 	Losses
+	Ranges
 	// Ping says whether the store answers and can write.
 	Ping(ctx context.Context) error
 	// Close releases everything. No other call may be under way.

@@ -49,6 +49,10 @@ const (
 	TableRuns         = "runs"
 	TableRepositories = "repositories"
 	TableRunners      = "runners"
+
+	TableArchives        = "archives"
+	TableArchiveObjects  = "archive_objects"
+	TableArchivedStreams = "archived_streams"
 )
 
 // Schema lists every table that a copy of a store consists of, in the order in which one
@@ -57,6 +61,11 @@ func Schema() []Table {
 	t, n, b, x := ColumnText, ColumnNumber, ColumnTruth, ColumnBytes
 	return []Table{
 		table(TablePartitions, 1, false, "partition", t, "epoch", n, "position", n, "digest", t, "owner", t, "acquired", n),
+		table(TableArchives, 2, false, "partition", t, "position", n, "first", n, "before", t, "digest", t, "epoch", n,
+			"oldest", n, "newest", n, "at", n),
+		table(TableArchiveObjects, 3, false, "partition", t, "position", n, "tenant", t, "object", t, "digest", t,
+			"bytes", n, "rows", n, "raw", n),
+		table(TableArchivedStreams, 3, false, "tenant", t, "stream", t, "position", n, "partition", t),
 		table(TableBatches, 2, false, "partition", t, "position", n, "epoch", n, "digest", t, "at", n),
 		table(TableLog, 2, false, "partition", t, "position", n, "tenant", t, "stream", t, "version", n, "count", n,
 			"at", n, "events", x),
@@ -181,4 +190,50 @@ func LossRow(l Loss) []any {
 		CleanText(l.Actor), CleanText(l.Note), l.At.UnixMicro()}
 }
 
+// RangeOf reads a row of TableArchives, without its objects.
+func RangeOf(v []any) ArchivedRange {
+	return ArchivedRange{Partition: domain.PartitionID(v[0].(string)), To: Position(v[1].(int64)),
+		From: Position(v[2].(int64)), Before: domain.Digest(v[3].(string)), Digest: domain.Digest(v[4].(string)),
+		Epoch: uint64(v[5].(int64)), Oldest: microTime(v[6]), Newest: microTime(v[7]), At: microTime(v[8])}
+}
+
+// RangeRow is the reverse of RangeOf.
+func RangeRow(r *ArchivedRange) []any {
+	return []any{string(r.Partition), int64(r.To), int64(r.From), string(r.Before), string(r.Digest), int64(r.Epoch),
+		r.Oldest.UnixMicro(), r.Newest.UnixMicro(), r.At.UnixMicro()}
+}
+
+// ArchivedObjectOf reads a row of TableArchiveObjects.
+func ArchivedObjectOf(v []any) ArchivedObject {
+	return ArchivedObject{Tenant: domain.TenantID(v[2].(string)), Object: v[3].(string),
+		Digest: domain.Digest(v[4].(string)), Bytes: v[5].(int64), Rows: v[6].(int64), Raw: v[7].(int64)}
+}
+
+// ArchivedObjectRows are the rows of a range's objects, the one of the marks first.
+func ArchivedObjectRows(r *ArchivedRange) [][]any {
+	row := func(o *ArchivedObject) []any {
+		return []any{string(r.Partition), int64(r.To), string(o.Tenant), o.Object, string(o.Digest), o.Bytes, o.Rows, o.Raw}
+	}
+	rows := [][]any{row(&r.Marks)}
+	for i := range r.Objects {
+		rows = append(rows, row(&r.Objects[i]))
+	}
+	return rows
+}
+
 func microTime(v any) time.Time { return time.UnixMicro(v.(int64)).UTC() }
+
+// BatchRow is the reverse of BatchOf.
+func BatchRow(m *BatchMark) []any {
+	return []any{string(m.Partition), int64(m.Position), int64(m.Epoch), string(m.Digest), m.At.UnixMicro()}
+}
+
+// LogRow is the reverse of LogOf.
+func LogRow(p domain.PartitionID, r *Row) []any {
+	events := r.Events
+	if events == nil {
+		events = []byte{}
+	}
+	return []any{string(p), int64(r.Position), string(r.Tenant), string(r.Stream), int64(r.Version), int64(r.Count),
+		r.At.UnixMicro(), events}
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
+	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -33,6 +35,8 @@ type Archive interface {
 // Config says what is counted.
 type Config struct {
 	Archive Archive
+	// Blobs, if set, is where the objects of archived history are.
+	Blobs blob.Store
 	// Book is what somebody outside remembers, in lines (see readBook); nil: nothing.
 	Book io.Reader
 	// From and To bound what counts as being in the window. Zero: no bound.
@@ -120,6 +124,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("tally: %w", err)
 	}
+	image = archive.Across(image, archive.NewReader(cfg.Blobs))
 	err = c.read(ctx, image)
 	if err = errors.Join(err, image.Close()); err != nil {
 		return nil, fmt.Errorf("tally: %w", err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/testkit/yard"
@@ -16,7 +18,7 @@ import (
 
 func counted(t *testing.T, w *yard.World, lines string, change func(*Config)) *Report {
 	t.Helper()
-	cfg := Config{Archive: w.Store, Book: strings.NewReader(lines)}
+	cfg := Config{Archive: w.Store, Blobs: w.Blobs, Book: strings.NewReader(lines)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -46,6 +48,12 @@ func TestWhatHappenedIsCounted(t *testing.T) {
 			r.Outcomes[domain.OutcomeSuccess] != 5 || r.Leased.Count != 6 || r.Got.Count != 5 || r.Bytes < 4096 ||
 			r.Rows == 0 || r.Events < r.Rows || len(r.Names) != 0 {
 			t.Errorf("counted %+v", r)
+		}
+		ranges := w.Archive()
+		archived := counted(t, w, string(book), nil)
+		archived.Bytes = r.Bytes
+		if diff := cmp.Diff(r, archived); diff != "" || len(ranges) == 0 {
+			t.Errorf("archived history counts otherwise:\n%s", diff)
 		}
 		if r.Got.P50 < r.Leased.P50 || r.Got.Max == 0 {
 			t.Errorf("waits %+v and %+v", r.Leased, r.Got)

@@ -54,6 +54,8 @@ type Metrics struct {
 	logDuration      metric.Float64Histogram
 	refusedReports   metric.Int64Counter
 	refusedTokens    metric.Int64Counter
+	archivedRows     metric.Int64Counter
+	archivedBytes    metric.Int64Counter
 	httpDuration     metric.Float64Histogram
 	served           sync.Map // labels of httpDuration, by served
 
@@ -109,6 +111,8 @@ func (m *Metrics) makeOwn() error {
 		"Reports of runners that were refused, by code.")
 	m.refusedTokens = count("fairlead.tokens.refused", "{token}",
 		"Acknowledgement tokens that were refused because nothing proves them, by what their proof was.")
+	m.archivedRows = count("fairlead.archive.rows", "{row}", "Rows of history moved into objects of the archive.")
+	m.archivedBytes = count("fairlead.archive.bytes", "By", "Bytes of the objects that they became.")
 	var err error
 	m.appendCommands, err = m.meter.Int64Histogram("fairlead.append.commands", metric.WithUnit("{command}"),
 		metric.WithDescription("Commands that shared one durable append."),
@@ -206,6 +210,14 @@ func (m *Metrics) TokenRefused(standing domain.Standing) {
 	if m != nil {
 		m.refusedTokens.Add(context.Background(), 1,
 			metric.WithAttributes(attribute.String("fairlead.proof", string(standing))))
+	}
+}
+
+// Archived records a range of history that became objects.
+func (m *Metrics) Archived(rows, bytes int64) {
+	if m != nil {
+		m.archivedRows.Add(context.Background(), rows)
+		m.archivedBytes.Add(context.Background(), bytes)
 	}
 }
 

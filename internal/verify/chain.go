@@ -21,7 +21,7 @@ func (c *check) chains(ctx context.Context) error {
 		total += int64(p.Position)
 	}
 	for _, p := range c.report.Partitions {
-		w := &chain{check: c, own: p, done: &done, total: total}
+		w := &chain{check: c, own: p, done: &done, total: total, base: c.border(p.Partition)}
 		if err := w.walk(ctx); err != nil {
 			return fmt.Errorf("walk over the log of %s: %w", p.Partition, err)
 		}
@@ -35,6 +35,7 @@ type chain struct {
 	own         store.Ownership
 	done        *int64
 	total       int64
+	base        store.BatchMark // where the archive ends and the walk begins
 	last        store.BatchMark // the mark before
 	marksBroken bool
 
@@ -43,7 +44,8 @@ type chain struct {
 }
 
 func (w *chain) walk(ctx context.Context) error {
-	for window := store.Position(0); window < w.own.Position; window += windowRows {
+	w.last = w.base
+	for window := w.base.Position; window < w.own.Position; window += windowRows {
 		end := min(window+windowRows, w.own.Position)
 		// The end of the log is always in the sample: it is where damage hurts most.
 		if w.Percent != 0 && end < w.own.Position && !w.chosen(string(w.own.Partition), uint64(window)) {
@@ -76,8 +78,10 @@ func (w *chain) window(ctx context.Context, from, to store.Position) error {
 	after := int64(w.last.Position)
 	if !known {
 		w.last = store.BatchMark{}
-		after = max(int64(from)-batchRows, 0)
-		known = after == 0
+		after = max(int64(from)-batchRows, int64(w.base.Position))
+		if known = after == int64(w.base.Position); known {
+			w.last = w.base
+		}
 	}
 	for after < int64(to) {
 		marks, err := w.image.Scan(ctx, store.TableBatches,

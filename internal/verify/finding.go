@@ -38,6 +38,9 @@ const (
 	LogIncomplete    Code = "log_incomplete"     // acknowledged chunks of an open log are missing
 	SegmentDamaged   Code = "segment_damaged"    // a segment of open logs can't be read
 	CommitMissing    Code = "commit_missing"     // a run's commit is not in its mirror
+	ArchiveMissing   Code = "archive_missing"    // an object of the archive is not there
+	ArchiveDamaged   Code = "archive_damaged"    // an object of the archive is not what was archived
+	ArchiveGap       Code = "archive_gap"        // the ranges of the archive don't follow each other
 	UnknownKind      Code = "unknown_kind"       // a stream of a kind that this program does not know
 )
 
@@ -46,6 +49,7 @@ const (
 	fixDerived = "fairlead admin rebuild-projections makes it anew from events"
 	fixHistory = "the stream is quarantined and everything else goes on; restore a backup to have it back"
 	fixObject  = "put the object back from a backup; everything else goes on"
+	fixArchive = "put the object back from a backup; until then its runs answer an error, and everything else goes on"
 	fixStorage = "check the disk, then restore a backup into another folder or database"
 )
 

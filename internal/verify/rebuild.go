@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
+	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -27,6 +29,8 @@ type Rebuilt struct {
 type RebuildConfig struct {
 	Archive store.Archive
 	Kinds   []*engine.Kind
+	// Blobs, if set, is where the objects of archived history are.
+	Blobs blob.Store
 	// Stream, if set, is the only stream whose records are made anew.
 	Stream domain.StreamID
 	// HeadsThere: every stream of the log has a head, so none is looked for.
@@ -40,6 +44,7 @@ type RebuildConfig struct {
 func Rebuild(ctx context.Context, cfg RebuildConfig) (*Rebuilt, error) {
 	r := &rebuild{RebuildConfig: cfg, kinds: map[string]*engine.Kind{},
 		out: &Rebuilt{Lists: map[string]int64{}, Findings: []Finding{}}}
+	r.Archive = archive.Beside(cfg.Archive, archive.NewReader(cfg.Blobs))
 	for _, k := range cfg.Kinds {
 		r.kinds[k.Name] = k
 	}
@@ -52,7 +57,7 @@ func Rebuild(ctx context.Context, cfg RebuildConfig) (*Rebuilt, error) {
 	var from []any
 	for {
 		var rows [][]any
-		err := cfg.Archive.Rewrite(ctx, func(w store.Rewriter) (err error) {
+		err := r.Archive.Rewrite(ctx, func(w store.Rewriter) (err error) {
 			if rows, err = w.Scan(ctx, store.TableStreams, store.Page{From: from, Limit: rebuildStreams}); err != nil {
 				return err
 			}

@@ -49,6 +49,9 @@ func (c *check) stream(ctx context.Context, p domain.PartitionID, head store.Hea
 		return nil
 	}
 	h, err := c.image.Load(ctx, head.Tenant, head.Stream, false, kind.Encoding)
+	if c.unread(err) {
+		return nil
+	}
 	if errors.Is(err, store.ErrBroken) {
 		c.unreadable = true
 		tell(StreamUnreadable, fixHistory, "its history can't be read: %v", err)

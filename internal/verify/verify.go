@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -47,6 +48,9 @@ type check struct {
 	report *Report
 	told   map[string]bool // findings that were made already
 
+	reader   *archive.Reader
+	archives map[domain.PartitionID][]store.ArchivedRange
+
 	rowsOfStreams int64
 	listRows      map[string]int64
 	numbers       map[counterKey]*numbered
@@ -78,7 +82,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	for _, k := range cfg.Kinds {
 		c.kinds[k.Name] = k
 	}
-	image, err := cfg.Archive.Image(ctx)
+	c.reader = archive.NewReader(cfg.Blobs)
+	c.Archive = archive.Beside(cfg.Archive, c.reader)
+	image, err := c.Archive.Image(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
@@ -97,7 +103,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 // run goes through the stages. Later ones go on whatever earlier ones found.
 func (c *check) run(ctx context.Context) error {
 	stages := []func(context.Context) error{
-		c.storage, c.partitions, c.chains, c.streams, c.missingHeads, c.orphans, c.keys, c.counters, c.cursors, c.segments,
+		c.storage, c.partitions, c.ranges, c.chains, c.streams, c.missingHeads, c.orphans, c.keys, c.counters, c.cursors,
+		c.segments,
 	}
 	if c.Stream != "" {
 		stages = []func(context.Context) error{c.partitions, c.streams}

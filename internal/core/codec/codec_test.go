@@ -293,7 +293,8 @@ func TestReadersThatKnowFewerWords(t *testing.T) {
 
 // FuzzPackedStrings packs strings made of what strings are taken apart by.
 func FuzzPackedStrings(f *testing.F) {
-	pieces := []string{"_", "/", anID[4:], aCommit, aDigest, aDigest[7:], anObject, "rnr_", "tnt_default", "", "x", "success"}
+	pieces := []string{"_", "/", anID[4:], aCommit, aDigest, aDigest[7:], anObject, "rnr_", "tnt_default", "", "x",
+		"success"}
 	f.Add([]byte{0, 2, 0, 2, 1, 5})
 	f.Fuzz(func(t *testing.T, picks []byte) {
 		g := &greeted{}

@@ -46,6 +46,7 @@ type options struct {
 	trace    uint64
 	reduce   uint64
 	covers   bool
+	archive  bool
 }
 
 func run(args []string, out io.Writer) error {
@@ -62,6 +63,7 @@ func run(args []string, out io.Writer) error {
 	flags.Uint64Var(&o.trace, "trace", 0, "print the trace of one world")
 	flags.Uint64Var(&o.reduce, "reduce", 0, "shorten a failing world")
 	flags.BoolVar(&o.covers, "coverage", false, "print which transitions were met")
+	flags.BoolVar(&o.archive, "archive", false, "servers move history into objects all the time")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -71,17 +73,19 @@ func run(args []string, out io.Writer) error {
 	}
 	switch {
 	case o.trace > 0:
-		return trace(o.trace, trim, out)
+		return trace(o.trace, trim, o.archive, out)
 	case o.reduce > 0:
 		return reduce(o.reduce, trim, out)
+	case o.archive && o.journal != "":
+		return errors.New("a journal counts the worlds that seeds draw: -archive makes others")
 	case o.worlds == 0 && o.duration == 0:
 		return errors.New("say how many -worlds, or -for how long")
 	}
 	return many(o, trim, out)
 }
 
-func trace(seed uint64, trim sim.Trim, out io.Writer) error {
-	r := sim.Run(seed, sim.Options{Trace: true, Trim: trim})
+func trace(seed uint64, trim sim.Trim, archive bool, out io.Writer) error {
+	r := sim.Run(seed, sim.Options{Trace: true, Trim: trim, Archive: archive})
 	_, _ = fmt.Fprintln(out, sim.TraceKey)
 	for _, line := range r.Trace {
 		_, _ = fmt.Fprintln(out, line)
@@ -187,7 +191,7 @@ func fleet(o options, trim sim.Trim) <-chan *sim.Result {
 	for range o.jobs {
 		all.Go(func() {
 			for seed, ok := take(); ok; seed, ok = take() {
-				r := sim.Run(seed, sim.Options{Trim: trim})
+				r := sim.Run(seed, sim.Options{Trim: trim, Archive: o.archive})
 				if r.Violation != nil {
 					mu.Lock()
 					stop = true

@@ -127,7 +127,8 @@ func (s *Store) apply(p *partition, b *store.Batch) {
 	if n := len(b.Rows); n > 0 {
 		p.ownership.Position += store.Position(n)
 		p.ownership.Digest = b.Digest
-		p.batches = append(p.batches, mark{p.ownership.Position, b.Epoch, b.Digest})
+		p.batches = append(p.batches, store.BatchMark{Partition: b.Partition, Position: p.ownership.Position,
+			Epoch: b.Epoch, Digest: b.Digest, At: store.StoredTime(b.At)})
 	}
 	for _, c := range b.Checkpoints {
 		c.State = kept(c.State)

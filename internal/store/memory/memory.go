@@ -30,7 +30,8 @@ import (
 type Call struct {
 	// Op is the method: "acquire", "append", "load", "live", "read", "batch_at", "key",
 	// "counter", "cursors", "expire_keys", "runs", "run", "repositories", "repository",
-	// "runners", "partitions", "ping", "renew", "leave", "picture", "take", "release", "shape".
+	// "runners", "partitions", "ping", "renew", "leave", "picture", "take", "release", "shape",
+	// "archive", "prune", "ranges", "ranges_of", "batches".
 	Op string
 	// Batch is what an append brought; nil otherwise. It must not be changed.
 	Batch *store.Batch
@@ -74,17 +75,17 @@ type nameKey struct {
 	name   string
 }
 
-type mark struct {
-	position store.Position
-	epoch    uint64
-	digest   domain.Digest
+type archived struct {
+	store.ArchivedRange
+	streams map[streamKey]bool
 }
 
 type partition struct {
 	ownership store.Ownership
 	owner     string
-	log       []store.Row // index is position-1
-	batches   []mark      // by position
+	log       []store.Row       // by position
+	batches   []store.BatchMark // by position
+	archives  []archived        // by position
 	cursors   map[string]store.Position
 	losses    []store.Loss // by epoch
 }
@@ -135,7 +136,7 @@ func (s *Store) Clone() *Store {
 		c.tables.partitions[id] = &partition{
 			ownership: p.ownership, owner: p.owner,
 			log: slices.Clone(p.log), batches: slices.Clone(p.batches), cursors: maps.Clone(p.cursors),
-			losses: slices.Clone(p.losses),
+			losses: slices.Clone(p.losses), archives: slices.Clone(p.archives),
 		}
 	}
 	for key, st := range s.tables.streams {

@@ -63,10 +63,10 @@ func (s *Store) Read(
 	var rows []store.Row
 	err := s.read(ctx, "read", func() error {
 		p := s.tables.partitions[partition]
-		if p == nil || after >= store.Position(len(p.log)) {
+		if p == nil {
 			return nil
 		}
-		rest := p.log[after:]
+		rest := p.log[afterPosition(p.log, after, func(r *store.Row) store.Position { return r.Position }):]
 		rows = slices.Clone(rest[:min(limit, len(rest))])
 		return nil
 	})
@@ -77,22 +77,20 @@ func (s *Store) Read(
 func (s *Store) BatchAt(
 	ctx context.Context, partition domain.PartitionID, at store.Position,
 ) (domain.Digest, uint64, error) {
-	var found mark
+	var found store.BatchMark
 	err := s.read(ctx, "batch_at", func() error {
 		p := s.tables.partitions[partition]
 		if p == nil {
 			return fmt.Errorf("find batch %s/%d: %w", partition, at, store.ErrNotFound)
 		}
-		i, ok := slices.BinarySearchFunc(p.batches, at, func(m mark, at store.Position) int {
-			return int(m.position) - int(at)
-		})
-		if !ok {
+		i := afterPosition(p.batches, at-1, func(m *store.BatchMark) store.Position { return m.Position })
+		if at == 0 || i == len(p.batches) || p.batches[i].Position != at {
 			return fmt.Errorf("find batch %s/%d: %w", partition, at, store.ErrNotFound)
 		}
 		found = p.batches[i]
 		return nil
 	})
-	return found.digest, found.epoch, err
+	return found.Digest, found.Epoch, err
 }
 
 // Key implements store.Log.

@@ -54,6 +54,16 @@ func (b *Beside) Examine(ctx context.Context) ([]string, error) {
 // Size implements store.Sizer.
 func (b *Beside) Size(ctx context.Context) (int64, error) { return size(ctx, b.readers.db) }
 
+// Free is how much of Size later rows fill before the file grows.
+func (b *Beside) Free(ctx context.Context) (bytes int64, err error) {
+	err = b.readers.db.QueryRowContext(ctx,
+		"SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&bytes)
+	if err != nil {
+		return 0, fmt.Errorf("read the free pages of the store: %w", asStoreError(err))
+	}
+	return bytes, nil
+}
+
 // Rewrite implements store.Archive. Beside a running server it waits for the server's
 // commit, and holds its next ones back while it works.
 func (b *Beside) Rewrite(ctx context.Context, work func(store.Rewriter) error) error {

@@ -65,5 +65,6 @@ func Tables() []string {
 	return []string{
 		"partitions", "batches", "log", "streams", "checkpoints", "keys", "counters", "cursors",
 		"runs", "repositories", "runners", "beat", "members", "fleet", "losses",
+		"archives", "archive_objects", "archived_streams",
 	}
 }

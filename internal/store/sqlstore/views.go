@@ -65,6 +65,9 @@ func runsQuery(q store.RunQuery) (string, []any) {
 		// Says what the parameter implies, so that the small index of open runs serves.
 		where.WriteString(" AND state <> 'concluded'")
 	}
+	if q.Outcome != "" && q.Outcome != domain.OutcomeSuccess {
+		where.WriteString(" AND outcome <> '' AND outcome <> 'success'") // the same
+	}
 	args = append(args, int64(q.Limit))
 	return `SELECT ` + runColumns + ` FROM runs WHERE tenant = $1` + where.String() +
 		` ORDER BY run DESC LIMIT $` + strconv.Itoa(len(args)), args

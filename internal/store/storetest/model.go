@@ -51,6 +51,7 @@ func (s *suite) model(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"acquire": m.acquire, "append": m.append, "append again": m.append, "read": m.read, "expire": m.expire,
+			"archive": m.archive, "prune": m.prune,
 		})
 		want, got := imageOf(t, m.model, m.parts, m.tenants), imageOf(t, m.real, m.parts, m.tenants)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -217,4 +218,47 @@ func kind(err error) string {
 		return "another error: " + err.Error()
 	}
 	return strings.Join(kinds, ", ")
+}
+
+func (m *machine) archive(t *rapid.T) {
+	p := rapid.SampledFrom(m.parts).Draw(t, "partition")
+	held := m.owners[p]
+	if len(held) == 0 {
+		return
+	}
+	own := held[rapid.IntRange(0, len(held)-1).Draw(t, "owner")]
+	ranges, err := m.model.ArchivedRanges(m.ctx, p, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var from store.Position
+	if n := len(ranges); n > 0 {
+		from = ranges[n-1].To
+	}
+	marks, err := m.model.Batches(m.ctx, p, from, 1000)
+	if err != nil || len(marks) == 0 {
+		return
+	}
+	to := rapid.SampledFrom(marks).Draw(t, "to")
+	r := store.ArchivedRange{Partition: p, From: from, To: to.Position, Digest: to.Digest, Epoch: to.Epoch,
+		Marks:   store.ArchivedObject{Object: "marks"},
+		Objects: []store.ArchivedObject{{Tenant: m.tenants[0], Object: "o", Digest: "d", Rows: int64(to.Position - from)}}}
+	if n := len(ranges); n > 0 {
+		r.Before = ranges[n-1].Digest
+	}
+	streams := []store.ArchivedStream{{Tenant: m.tenants[0], Stream: "run/1"}}
+	err1, err2 := m.model.ArchiveRange(m.ctx, own.Epoch, r, streams), m.real.ArchiveRange(m.ctx, own.Epoch, r, streams)
+	if kind(err1) != kind(err2) {
+		t.Fatalf("archive: model says %v, adapter says %v", err1, err2)
+	}
+}
+
+func (m *machine) prune(t *rapid.T) {
+	p := rapid.SampledFrom(m.parts).Draw(t, "partition")
+	after, limit := store.Position(rapid.IntRange(0, 9).Draw(t, "after")), rapid.IntRange(1, 9).Draw(t, "limit")
+	at1, err1 := m.model.Prune(m.ctx, p, after, limit)
+	at2, err2 := m.real.Prune(m.ctx, p, after, limit)
+	if kind(err1) != kind(err2) || at1 != at2 {
+		t.Fatalf("prune: model says %d, %v, adapter says %d, %v", at1, err1, at2, err2)
+	}
 }

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, opts ...Option) {
 		{"Tenants", s.tenantPromises()},
 		{"Load", s.loadPromises()},
 		{"Losses", s.lossPromises()},
+		{"Ranges", s.rangePromises()},
 		{"Durability", s.durabilityPromises()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
@@ -203,6 +204,7 @@ type image struct {
 	Runs       map[domain.TenantID][]store.RunRow
 	Repos      map[domain.TenantID][]store.RepositoryRow
 	Runners    map[domain.TenantID][]store.RunnerRow
+	Archives   map[domain.PartitionID][]store.ArchivedRange
 	Tables     string
 }
 
@@ -214,6 +216,7 @@ func imageOf(t testing.TB, s store.Store, parts []domain.PartitionID, tenants []
 		Live: map[domain.PartitionID][]store.Head{}, Cursors: map[domain.PartitionID][]store.Cursor{},
 		Histories: map[string]store.History{}, Runs: map[domain.TenantID][]store.RunRow{},
 		Repos: map[domain.TenantID][]store.RepositoryRow{}, Runners: map[domain.TenantID][]store.RunnerRow{},
+		Archives: map[domain.PartitionID][]store.ArchivedRange{},
 	}
 	var errs []error
 	all, err := s.Partitions(ctx)
@@ -239,6 +242,8 @@ func imageOf(t testing.TB, s store.Store, parts []domain.PartitionID, tenants []
 		img.Live[p], err = s.Live(ctx, p)
 		errs = append(errs, err)
 		img.Cursors[p], err = s.Cursors(ctx, p)
+		errs = append(errs, err)
+		img.Archives[p], err = s.ArchivedRanges(ctx, p, 0, 1000)
 		errs = append(errs, err)
 	}
 	for _, id := range tenants {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/archive"
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/blob/file"
 	"github.com/fairlead-ci/fairlead/internal/core/codec"
@@ -115,9 +116,9 @@ func New(t *testing.T, s Database) *World {
 // Begin starts what a server starts.
 func (w *World) Begin() {
 	w.T.Helper()
-	w.Engine = engine.New(engine.Config{Store: w.Store, Kinds: projection.Kinds(), Format: codec.Format,
-		Partitions: []domain.PartitionID{Home},
-		Pools:      []domain.PartitionID{Pools}, Owner: "test", Paranoid: true, Fatal: func(err error) { w.T.Error(err) }})
+	w.Engine = engine.New(engine.Config{Store: archive.Over(w.Store, archive.NewReader(w.Blobs)),
+		Kinds: projection.Kinds(), Format: codec.Format, Partitions: []domain.PartitionID{Home},
+		Pools: []domain.PartitionID{Pools}, Owner: "test", Paranoid: true, Fatal: func(err error) { w.T.Error(err) }})
 	if err := w.Engine.Start(context.WithoutCancel(w.T.Context())); err != nil {
 		w.T.Fatal(err)
 	}
@@ -240,4 +241,22 @@ func (w *World) Whole() (domain.RunID, logs.Ref) {
 	a := w.Lease(id, 3)
 	w.Report(a, 3)
 	return id, w.Seal(a, 3)
+}
+
+// Archive moves all history but the last batches into objects, and gives the ranges.
+func (w *World) Archive() []store.ArchivedRange {
+	w.T.Helper()
+	var out []store.ArchivedRange
+	partitions, err := w.Store.Partitions(w.T.Context())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	a := archive.New(archive.Config{Log: w.Store, Blobs: w.Blobs, OlderThan: -time.Hour, All: true,
+		Did: func(r *store.ArchivedRange) { out = append(out, *r) }})
+	for _, p := range partitions {
+		if err := a.Partition(w.T.Context(), p.Partition, p.Epoch); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	return out
 }
