@@ -25,6 +25,10 @@ func textOfBackup(folder string, m *backup.Manifest) string {
 		fmt.Fprintf(&out, ", of which %s are new", size(m.Records.Bytes+m.List.Bytes+c.NewBytes))
 	}
 	out.WriteString("\n")
+	if c.RemovedLogs > 0 {
+		fmt.Fprintf(&out, "  %d logs are not in it: the server had removed them, because they are not kept so long\n",
+			c.RemovedLogs)
+	}
 	if m.Secrets {
 		out.WriteString("  It holds keys: keep it as you keep the server itself.\n")
 	} else {
@@ -59,6 +63,9 @@ func textOfReport(r *verify.Report) string {
 	fmt.Fprintf(&out,
 		"Examined %d rows of history, %d streams with %d events, %d objects and %d logs (%s), %d keys in %s\n",
 		r.Rows, r.Streams, r.Events, r.Objects, r.Logs, size(r.Bytes), r.Keys, r.Took.Round(time.Millisecond))
+	if r.Removed > 0 {
+		fmt.Fprintf(&out, "  %d of these logs were removed, because logs of their class are not kept so long\n", r.Removed)
+	}
 	for _, text := range r.NotExamined {
 		fmt.Fprintf(&out, "  not examined: %s\n", text)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/host"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
+	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/order"
 	"github.com/fairlead-ci/fairlead/internal/peer"
@@ -272,6 +273,11 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 		defer close(archived)
 		s.archive(work)
 	}()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		s.newSweeper().Run(work)
+	}()
 	attended := make(chan struct{})
 	go func() {
 		defer close(attended)
@@ -288,6 +294,7 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 		<-s.dispatch.Done()
 		<-polled
 		<-archived
+		<-swept
 		<-attended
 	}, nil
 }
@@ -304,6 +311,16 @@ func (s *server) archive(ctx context.Context) {
 			s.log.Info("history archived", "partition", r.Partition, "from", r.From+1, "to", r.To, "newest", r.Newest,
 				"event_bytes", raw, "object_bytes", bytes)
 		}}).Run(ctx, s.engine.Holds, s.log)
+}
+
+// newSweeper makes what removes old logs.
+func (s *server) newSweeper() *logs.Sweeper {
+	keep := logs.Keep{All: s.o.KeepLogs, Of: map[domain.Class]int{}}
+	for class, days := range s.o.KeepLogsOf {
+		keep.Of[domain.Class(class)] = days
+	}
+	return logs.NewSweeper(s.blobs, s.logs, logs.SweepConfig{Keep: keep, Now: s.now, Log: s.log,
+		Removed: s.metrics.LogsRemoved})
 }
 
 // tend does what is due now and then: old replies of idempotency keys, key rotation.

@@ -408,7 +408,30 @@ func (m *making) objects(ctx context.Context) error {
 			break
 		}
 	}
-	return nil
+	return m.removals(ctx)
+}
+
+// removals copies the records of removed logs that were written meanwhile. A record is there
+// before the first of its logs is gone: of a log that was not found, it is found now.
+func (m *making) removals(ctx context.Context) error {
+	after := ""
+	for {
+		found, err := m.Blobs.List(ctx, logs.RemovalsPrefix, after, pageRows)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return nil
+		}
+		after = found[len(found)-1].Key
+		found = slices.DeleteFunc(found, func(e blob.Entry) bool { return m.copied[e.Key] })
+		if _, err := m.page(ctx, found); err != nil {
+			return err
+		}
+		for _, e := range found {
+			m.copied[e.Key] = true
+		}
+	}
 }
 
 // page copies some objects side by side and says how many were gone.

@@ -58,6 +58,9 @@ type Counts struct {
 	FileBytes   int64 `json:"file_bytes"` // of all files
 	NewFiles    int64 `json:"new_files"`  // that no earlier backup had
 	NewBytes    int64 `json:"new_bytes"`
+	// RemovedLogs are logs that history names and the server had removed, because they are not
+	// kept so long.
+	RemovedLogs int64 `json:"removed_logs,omitempty"`
 }
 
 // Manifest is the description of a backup: the content of its backup.json.

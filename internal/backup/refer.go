@@ -238,6 +238,10 @@ func (m *making) refer(ctx context.Context, p domain.PartitionID, row *store.Row
 		for _, r := range verify.References(row.Tenant, row.Stream, event) {
 			place := verify.Finding{Partition: p, Position: row.Position, Tenant: row.Tenant, Stream: row.Stream,
 				Version: row.Version, Object: r.Key}
+			if m.removed(r.Key, index) {
+				m.manifest.Counts.RemovedLogs++
+				continue
+			}
 			have := m.expect(place, r.What, r.Digest, index)
 			if !have || r.What != "snapshot" {
 				continue
@@ -248,6 +252,18 @@ func (m *making) refer(ctx context.Context, p domain.PartitionID, row *store.Row
 		}
 	}
 	return nil
+}
+
+// removed reports whether an object is not in the backup because retention removed it: then the
+// record of that is in it.
+func (m *making) removed(key string, index map[short]domain.Digest) bool {
+	record := logs.RemovalKey(key)
+	if record == "" {
+		return false
+	}
+	_, there := index[shortOf(key)]
+	_, recorded := index[shortOf(record)]
+	return !there && recorded
 }
 
 // expect notes damage unless the backup has the object with that digest.

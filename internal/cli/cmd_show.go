@@ -173,6 +173,9 @@ func (a *app) attemptText(out *strings.Builder, attempt *fairleadv1.Attempt) {
 	if log := attempt.GetLog(); log.GetTruncated() || log.GetGaps() > 0 {
 		say(warn, "its log is not whole: cut by its limit %v, gaps %d", log.GetTruncated(), log.GetGaps())
 	}
+	if removed := attempt.GetLog().GetRemoved(); removed != "" {
+		say(plainTone, "%s", clean(removed))
+	}
 	var rows [][]string
 	for _, step := range attempt.GetSteps() {
 		result := step.GetConclusion()

@@ -98,6 +98,10 @@ func serveFlags(flags *pflag.FlagSet, o *ServeOptions) {
 	flags.DurationVar(&o.PollEvery, "poll-every", 0, "time between two looks at a polled repository (default 30s)")
 	flags.DurationVar(&o.CancelGrace, "cancel-grace", 0,
 		"time between asking a job to stop and killing it (default 10s)")
+	flags.Var(&keepValue{&o.KeepLogs}, "keep-logs",
+		"how long sealed logs are kept before they are removed, as 90d (default forever)")
+	flags.Var(&keepOfValue{&o.KeepLogsOf}, "keep-logs-of",
+		"the same for one class, as batch=14d; can be repeated, and goes before --keep-logs")
 	flags.IntVar(&o.OpenJobs, "open-jobs", openJobsDefault,
 		"jobs without an outcome that a partition takes before new work is refused; 0 is no bound")
 	flags.IntVar(&o.OpenJobsPerTenant, "open-jobs-per-tenant", 0,

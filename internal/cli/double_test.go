@@ -310,6 +310,9 @@ func (d *double) finish(r *doubleRun, job *fairleadv1.Job, attempt *fairleadv1.A
 	}
 	r.logs[attempt.GetId()].sealed = true
 	attempt.Log = &fairleadv1.LogInfo{Sealed: true, Bytes: int64(len(r.logs[attempt.GetId()].content)), Lines: 2}
+	if ends == "expired" {
+		ends, attempt.Log.Removed = "success", "The log was removed on 2026-02-03: logs of class batch are kept for a day."
+	}
 	attempt.Outcome, attempt.Observed.State, attempt.Concluded = ends, "exited", at
 	attempt.Steps = []*fairleadv1.Step{{Index: 0, Name: "say", Outcome: ends, Conclusion: ends,
 		Started: doubleTime, Finished: at}}

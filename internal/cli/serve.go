@@ -46,6 +46,10 @@ type ServeOptions struct {
 	CancelGrace  time.Duration // between asking a job to stop and killing it
 	ArchiveAfter time.Duration // age at which history moves into objects; 0: never
 
+	// KeepLogs is how many days sealed logs are kept, KeepLogsOf those of one class; 0: for ever.
+	KeepLogs   int
+	KeepLogsOf map[string]int
+
 	// Bounds on jobs without an outcome, beyond which new work is refused; 0: none.
 	OpenJobs              int // in a partition
 	OpenJobsPerTenant     int

@@ -103,6 +103,8 @@ type logJSON struct {
 	Lines     int64 `json:"lines"`
 	Truncated bool  `json:"truncated"`
 	Gaps      int32 `json:"gaps"`
+	// Removed says when and why the log was removed, because it is not kept so long.
+	Removed string `json:"removed,omitempty"`
 }
 
 type stepJSON struct {
@@ -190,7 +192,7 @@ func showAttempt(a *fairleadv1.Attempt) attemptJSON {
 		Until: orNull(a.GetUntil()), AbandonBy: orNull(a.GetAbandonBy()), Message: a.GetMessage(),
 		Refused: a.GetRefused(), Conflicts: a.GetConflicts(),
 		Log: logJSON{Sealed: log.GetSealed(), Bytes: log.GetBytes(), Lines: log.GetLines(),
-			Truncated: log.GetTruncated(), Gaps: log.GetGaps()},
+			Truncated: log.GetTruncated(), Gaps: log.GetGaps(), Removed: log.GetRemoved()},
 		Steps: []stepJSON{},
 	}
 	for _, step := range a.GetSteps() {

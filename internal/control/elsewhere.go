@@ -41,6 +41,8 @@ func (e Elsewhere) find(ctx context.Context) (*Remote, error) {
 type LogSource interface {
 	Log(tenant domain.TenantID, attempt domain.AttemptID, ref *logs.Ref) (*logs.Log, error)
 	Growing(tenant domain.TenantID, attempt domain.AttemptID) (logs.Totals, bool)
+	// Removal says whether retention removed the object of a sealed log; nil when not.
+	Removal(ctx context.Context, object string) (*logs.Removal, error)
 }
 
 var (

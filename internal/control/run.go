@@ -13,6 +13,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
+	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
@@ -149,11 +150,13 @@ func (r *Runs) read(ctx context.Context, id domain.RunID, timeline bool) (*fairl
 	if err != nil {
 		return nil, err
 	}
-	out := projection.Run(h.State.(*run.State), h, row.Partition)
+	state := h.State.(*run.State)
+	out := projection.Run(state, h, row.Partition)
 	if !timeline {
 		out.Timeline = nil
 	}
 	r.openLogs(ctx, tenant, out)
+	r.removedLogs(ctx, state, out)
 	out.Url = r.URL() + "/runs/" + string(id)
 	return out, nil
 }
@@ -178,6 +181,33 @@ func (r *Runs) openLogs(ctx context.Context, tenant domain.TenantID, v *fairlead
 			if t, some := r.Logs.Growing(tenant, domain.AttemptID(a.GetId())); some {
 				a.Log = &fairleadv1.LogInfo{Bytes: t.Bytes, Lines: t.Lines, Truncated: t.Truncated, Gaps: int32(t.Gaps)}
 			}
+		}
+	}
+}
+
+// removedLogs says of which attempts the log was removed because it is not kept so long. Logs
+// of a run lie in few objects and fewer lots; what is known of one is not asked again. It is an
+// observation, too.
+func (r *Runs) removedLogs(ctx context.Context, state *run.State, v *fairleadv1.Run) {
+	if r.Logs == nil {
+		return
+	}
+	kept, known := map[string]bool{}, map[string]string{}
+	for i, j := range v.GetJobs() {
+		for n, a := range j.GetAttempts() {
+			log := state.Jobs[i].Attempts[n].Log
+			if log == nil || log.Object == "" || kept[logs.RemovalKey(log.Object)] {
+				continue
+			}
+			if _, asked := known[log.Object]; !asked {
+				removal, err := r.Logs.Removal(ctx, log.Object)
+				if err != nil || removal == nil {
+					kept[logs.RemovalKey(log.Object)] = true
+					continue
+				}
+				known[log.Object] = removal.Rejection().Message
+			}
+			a.Log.Removed = known[log.Object]
 		}
 	}
 }

@@ -40,6 +40,7 @@ const (
 	CodeStorageFull         Code = "storage_full"
 	CodeUpgradeUnfinished   Code = "upgrade_unfinished"
 	CodeObjectDamaged       Code = "object_damaged"
+	CodeLogExpired          Code = "log_expired"
 	CodeTooManyOpenJobs     Code = "too_many_open_jobs"
 	CodeOverloaded          Code = "overloaded"
 )
@@ -91,6 +92,8 @@ func Codes() []struct {
 			"Servers of two versions run together, and the older ones do not know this yet; try again after the upgrade."},
 		{CodeObjectDamaged,
 			"The object store holds something else under a name that this needs; fairlead admin verify finds it."},
+		{CodeLogExpired,
+			"Logs of that class are not kept so long: the log was removed, and everything else about the run stays."},
 		{CodeTooManyOpenJobs,
 			"As many jobs are open as the server takes; wait for some to end or cancel runs, and try again when it says."},
 		{CodeOverloaded,

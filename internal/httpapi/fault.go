@@ -84,6 +84,7 @@ var statuses = map[string]status{
 	string(domain.CodeTokenUnproved):       {connect.CodeOutOfRange, http.StatusConflict},
 	string(domain.CodeStreamQuarantined):   {connect.CodeDataLoss, http.StatusServiceUnavailable},
 	string(domain.CodeObjectDamaged):       {connect.CodeDataLoss, http.StatusServiceUnavailable},
+	string(domain.CodeLogExpired):          {connect.CodeNotFound, http.StatusGone},
 	string(domain.CodeNotOwner):            {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	string(domain.CodeUpgradeUnfinished):   {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	string(domain.CodeTooLarge):            {connect.CodeResourceExhausted, http.StatusRequestEntityTooLarge},

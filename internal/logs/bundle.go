@@ -19,27 +19,34 @@ import (
 // object, a bundle. Each of them is a complete Zstandard file of its own; its reference says
 // where it lies. A bundle is named by the digest of its bytes: written twice it is there once.
 
-// bundleKey names a bundle.
-func bundleKey(tenant domain.TenantID, digest domain.Digest) string {
+// earlierBundleKey names a bundle of an earlier release, which put all classes and days into one.
+func earlierBundleKey(tenant string, digest domain.Digest) string {
 	sum := digest.Hex()
-	return string(tenant) + "/log-bundles/" + sum[:2] + "/" + sum
+	return tenant + "/log-bundles/" + sum[:2] + "/" + sum
 }
 
 // BundleDigest is the digest that a bundle's bytes must have, by its name; "" for an object
 // that is no bundle.
 func BundleDigest(key string) domain.Digest {
-	parts := strings.Split(key, "/")
-	if len(parts) != 4 || parts[1] != "log-bundles" {
+	tenant, _, _ := strings.Cut(key, "/")
+	digest := domain.Digest("sha256:" + key[strings.LastIndexByte(key, '/')+1:])
+	if !digest.Valid() {
 		return ""
 	}
-	digest := domain.Digest("sha256:" + parts[3])
-	if !digest.Valid() || bundleKey(domain.TenantID(parts[0]), digest) != key {
-		return ""
+	if l, ok := lotOf(key); ok && l.bundleKey(digest) == key || earlierBundleKey(tenant, digest) == key {
+		return digest
 	}
-	return digest
+	return ""
 }
 
-// bundler collects the logs of one tenant for the next bundle. It is a step function: add and
+// bundleOf says for whose logs a bundle is: retention removes bundles whole, so no two classes
+// share one.
+type bundleOf struct {
+	tenant domain.TenantID
+	class  domain.Class
+}
+
+// bundler collects the logs of one tenant and class for the next bundle. It is a step function: add and
 // the end of a write or a rest are its inputs, what next gives is to be written.
 type bundler struct {
 	queue   []*bundled
@@ -72,22 +79,23 @@ func (b *bundler) next() (logs []*bundled) {
 	return logs
 }
 
-// share puts a sealed log into the tenant's next bundle and waits until that is durable.
-func (g *Gateway) share(ctx context.Context, l *live, ref Ref, data []byte) (Ref, error) {
+// share puts a sealed log into the next bundle of its tenant and class and waits until that is durable.
+func (g *Gateway) share(ctx context.Context, l *live, class domain.Class, ref Ref, data []byte) (Ref, error) {
 	it := &bundled{ref: ref, data: data, done: make(chan struct{})}
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
 		return Ref{}, retryable(ErrClosed)
 	}
-	b := g.bundles[l.tenant]
+	of := bundleOf{l.tenant, class}
+	b := g.bundles[of]
 	if b == nil {
 		b = &bundler{}
-		g.bundles[l.tenant] = b
+		g.bundles[of] = b
 	}
 	b.queue = append(b.queue, it)
 	b.bytes += len(data)
-	g.pumpBundles(l.tenant, b)
+	g.pumpBundles(of, b)
 	g.mu.Unlock()
 	if g.config.Host.Wait(ctx, host.For{News: it.done, Limit: host.Forever}) == host.Ended {
 		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
@@ -96,7 +104,7 @@ func (g *Gateway) share(ctx context.Context, l *live, ref Ref, data []byte) (Ref
 }
 
 // pumpBundles starts the write that the bundler wants. The caller holds mu.
-func (g *Gateway) pumpBundles(tenant domain.TenantID, b *bundler) {
+func (g *Gateway) pumpBundles(of bundleOf, b *bundler) {
 	logs := b.next()
 	if logs == nil {
 		return
@@ -106,14 +114,14 @@ func (g *Gateway) pumpBundles(tenant domain.TenantID, b *bundler) {
 		defer g.mu.Unlock()
 		b.resting = false
 		if !g.closed {
-			g.pumpBundles(tenant, b)
+			g.pumpBundles(of, b)
 		}
 	})
-	g.begin(func() { g.writeBundle(tenant, b, logs) })
+	g.begin(func() { g.writeBundle(of, b, logs) })
 }
 
 // writeBundle writes a bundle, then answers everybody whose log is in it.
-func (g *Gateway) writeBundle(tenant domain.TenantID, b *bundler, logs []*bundled) {
+func (g *Gateway) writeBundle(of bundleOf, b *bundler, logs []*bundled) {
 	stream := &gather{}
 	sum, at := sha256.New(), int64(0)
 	for _, it := range logs {
@@ -122,7 +130,8 @@ func (g *Gateway) writeBundle(tenant domain.TenantID, b *bundler, logs []*bundle
 		stream.pieces = append(stream.pieces, it.data)
 		_, _ = sum.Write(it.data)
 	}
-	key := bundleKey(tenant, domain.Digest("sha256:"+hex.EncodeToString(sum.Sum(nil))))
+	digest := domain.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil)))
+	key := lotAt(of.tenant, of.class, g.config.Now()).bundleKey(digest)
 	ctx, cancel := host.Within(g.ctx, g.config.Host, g.config.WriteTimeout)
 	err := g.putBundle(ctx, key, stream, at)
 	cancel()
@@ -137,7 +146,7 @@ func (g *Gateway) writeBundle(tenant domain.TenantID, b *bundler, logs []*bundle
 	}
 	b.writing = false
 	if !g.closed {
-		g.pumpBundles(tenant, b)
+		g.pumpBundles(of, b)
 	}
 }
 

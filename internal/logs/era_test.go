@@ -286,7 +286,7 @@ func TestAHolderServesWhileItHoldsAndTellsReadersWhenItDrops(t *testing.T) {
 	if _, err := h.Append(t.Context(), []Chunk{chunk(a, 1, "one"), chunk(b, 1, "kept")}); err != nil {
 		t.Fatal(err)
 	}
-	ref, err := h.Seal(t.Context(), tenant, b, 1)
+	ref, err := h.Seal(t.Context(), tenant, b, domain.ClassBatch, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestTheStoreGoesAwayAndComesBack(t *testing.T) {
 			t.Fatalf("append: %v", err)
 		}
 	}
-	if _, err := g.Seal(t.Context(), tenant, a, 2); !errors.Is(err, domain.ErrRetry) {
+	if _, err := g.Seal(t.Context(), tenant, a, domain.ClassBatch, 2); !errors.Is(err, domain.ErrRetry) {
 		t.Fatalf("seal: %v", err)
 	}
 	// What is in memory can be read meanwhile.
@@ -228,7 +228,7 @@ func TestChunksThatComeWhileSealing(t *testing.T) {
 		push(t, g, chunk(a, 1, "a"))
 		hold := make(chan error)
 		store.SetHook(func(_ context.Context, c memory.Call) error {
-			if c.Method == "Put" && !c.After && strings.Contains(c.Key, "/log-bundles/") {
+			if c.Method == "Put" && !c.After && strings.Contains(c.Key, "/sealed-logs/") {
 				return <-hold
 			}
 			return nil
@@ -236,7 +236,7 @@ func TestChunksThatComeWhileSealing(t *testing.T) {
 		refs := make(chan Ref, 3)
 		for range 3 {
 			go func() {
-				ref, err := g.Seal(context.Background(), tenant, a, 1)
+				ref, err := g.Seal(context.Background(), tenant, a, domain.ClassBatch, 1)
 				if err != nil && !errors.Is(err, errAway) {
 					t.Error(err)
 				}
@@ -281,7 +281,7 @@ func TestSealWaitsForWritesUnderWay(t *testing.T) {
 		synctest.Wait()
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := g.Seal(short, tenant, attempt(1), 1); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := g.Seal(short, tenant, attempt(1), domain.ClassBatch, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("seal: %v", err)
 		}
 		all.Go(func() {
@@ -482,7 +482,7 @@ func TestADamagedBlockIsToldAndTheRestIsRead(t *testing.T) {
 			}
 			if !sealed {
 				// Sealing keeps what is left and marks what is not.
-				ref, err := open(t, store).Seal(t.Context(), tenant, a, 6)
+				ref, err := open(t, store).Seal(t.Context(), tenant, a, domain.ClassBatch, 6)
 				if err != nil || ref.Gaps != 1 || ref.Bytes != int64(len(text))-gone {
 					t.Errorf("sealed: %+v, %v", ref, err)
 				}
@@ -642,14 +642,14 @@ func sweep(t *testing.T, store *memory.Store, state string) {
 	reopen()
 	appendAll(chunk(a, 2, "a2\n"), chunk(a, 3, "a3\n"))
 	var ref Ref
-	try(func() (err error) { ref, err = g.Seal(t.Context(), tenant, a, 3); return })
+	try(func() (err error) { ref, err = g.Seal(t.Context(), tenant, a, domain.ClassBatch, 3); return })
 	historyOf(store).refs.Store(logID{tenant, a}, &ref)
 	reopen()
 	late := chunk(a, 4, "late\n")
 	late.Ended = true
 	appendAll(late, chunk(b, 2, "b2\n"))
 	try(func() (err error) {
-		again, err := g.Seal(t.Context(), tenant, a, 3)
+		again, err := g.Seal(t.Context(), tenant, a, domain.ClassBatch, 3)
 		if err == nil && again != ref {
 			t.Errorf("%s: %+v, then %+v", state, ref, again)
 		}
@@ -671,7 +671,7 @@ func sweep(t *testing.T, store *memory.Store, state string) {
 	if len(kept) != 2 || kept[0].Reason != "conflict" || kept[1].Reason != "sealed" {
 		t.Errorf("%s: evidence = %+v", state, kept)
 	}
-	try(func() (err error) { ref, err = g.Seal(t.Context(), tenant, b, 2); return })
+	try(func() (err error) { ref, err = g.Seal(t.Context(), tenant, b, domain.ClassBatch, 2); return })
 	historyOf(store).refs.Store(logID{tenant, b}, &ref)
 	reopen()
 	store.SetHook(nil)

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/blob/memory"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -56,7 +57,7 @@ func FuzzSegment(f *testing.F) {
 		}
 		for _, l := range g.Live() {
 			readAll(t, g, l.Attempt, l.Bytes)
-			if ref, err := g.Seal(t.Context(), tenant, l.Attempt, SequenceUnknown); err != nil {
+			if ref, err := g.Seal(t.Context(), tenant, l.Attempt, domain.ClassBatch, SequenceUnknown); err != nil {
 				t.Fatalf("seal %+v: %v", ref, err)
 			}
 			readAll(t, g, l.Attempt, -1)
@@ -112,7 +113,7 @@ func FuzzObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fixObject(b)
 		store := memory.New()
-		key := aloneKey(tenant, a, 1)
+		key := lotAt(tenant, domain.ClassBatch, time.Unix(0, 0)).aloneKey(a, 1)
 		if err := store.Put(t.Context(), key, bytes.NewReader(b), -1); err != nil {
 			t.Fatal(err)
 		}

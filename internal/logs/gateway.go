@@ -23,7 +23,7 @@ type Config struct {
 	RecentBytes int64
 	// WriteTimeout is how long one write may take before it counts as failed.
 	WriteTimeout time.Duration
-	// Now is the clock for times of arrival in evidence.
+	// Now is the clock for times of arrival in evidence, and for the days that logs are sealed on.
 	Now func() time.Time
 	// Host is what the gateway's work runs on; nil is the machine.
 	Host host.Host
@@ -92,7 +92,7 @@ type Gateway struct {
 	// recent knows the references of logs that were recorded last; bundles collects what
 	// shares objects. births wakes readers of logs that had no chunk yet.
 	recent   recent
-	bundles  map[domain.TenantID]*bundler
+	bundles  map[bundleOf]*bundler
 	births   map[logID]chan struct{}
 	counters Counters
 	damaged  []error
@@ -128,7 +128,7 @@ func newGateway(ctx context.Context, store blob.Store, config Config) *Gateway {
 	g := &Gateway{
 		store: store, config: config, shelf: newShelf(config.RecentBytes), codec: newCodec(),
 		writes: host.NewSeats(config.Host, writesMax), seals: host.NewSeats(config.Host, sealsMax),
-		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{}, bundles: map[domain.TenantID]*bundler{},
+		lanes: map[domain.TenantID]*lane{}, lives: map[logID]*live{}, bundles: map[bundleOf]*bundler{},
 		births: map[logID]chan struct{}{},
 		recent: recent{refs: map[logID]Ref{}},
 	}

@@ -134,12 +134,14 @@ func (h *Holder) Append(ctx context.Context, chunks []Chunk) ([]Ack, error) {
 }
 
 // Seal is Gateway.Seal where the logs are held.
-func (h *Holder) Seal(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64) (Ref, error) {
+func (h *Holder) Seal(
+	ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, class domain.Class, end uint64,
+) (Ref, error) {
 	g, err := h.held("seal log")
 	if err != nil {
 		return Ref{}, err
 	}
-	return g.Seal(ctx, tenant, attempt, end)
+	return g.Seal(ctx, tenant, attempt, class, end)
 }
 
 // Through is Gateway.Through; 0 where the logs are not held.

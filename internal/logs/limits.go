@@ -68,6 +68,24 @@ const (
 	openReads = 8
 	// busyFor is what a refused caller is told to wait.
 	busyFor = 500 * time.Millisecond
+	// sweepEvery is how often logs are looked for that retention removes, sweepFirst how long
+	// after the start for the first time. sweepLook is the pause where the logs are elsewhere,
+	// and after a failure.
+	sweepEvery = time.Hour
+	sweepFirst = 5 * time.Second
+	sweepLook  = time.Minute
+	// sweepLots is how many days of one class one sweep removes at most.
+	sweepLots = 7
+	// sweepPage is how many objects are removed between two rests of sweepRest.
+	sweepPage = 200
+	sweepRest = 50 * time.Millisecond
+	// clockTrial is how long the clock must have been seen going on before it is trusted with
+	// removing, clockGap the longest time in it without being seen: a machine may be off at night.
+	clockTrial = 24 * time.Hour
+	clockGap   = 16 * time.Hour
+	// clockNotesKept is how long a note that the clock was seen is kept; there is one an hour.
+	clockNotesKept = 48 * time.Hour
+	clockNotesMax  = 1000
 	// lostPause is how long a reader waits for the index to let go of a log that another server
 	// sealed.
 	lostPause = 10 * time.Millisecond

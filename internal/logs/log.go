@@ -144,10 +144,14 @@ func (l *Log) sealedView(ctx context.Context, ref Ref) (*view, error) {
 	g := l.gateway
 	at := place{ref.Object, ^ref.Offset} // never the place of a block, which is not negative
 	x, ok := g.shelf.take(at)
-	if !ok {
+	if ok {
+		if removal, err := g.Removal(ctx, ref.Object); err == nil && removal != nil {
+			return nil, removal.Rejection() // what memory has of it is not shown any more
+		}
+	} else {
 		read, err := readIndex(ctx, g.store, &ref)
 		if err != nil {
-			return nil, err
+			return nil, g.expired(ctx, ref.Object, err)
 		}
 		g.shelf.put(at, read, int64(len(read.blocks))*160+int64(len(read.tally.marks))*128+1024)
 		x = read

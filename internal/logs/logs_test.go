@@ -91,7 +91,7 @@ func copyOf(store *memory.Store) *memory.Store {
 // seal closes a log and records that in history.
 func seal(t testing.TB, g *Gateway, a domain.AttemptID, end uint64) Ref {
 	t.Helper()
-	ref, err := g.Seal(context.Background(), tenant, a, end)
+	ref, err := g.Seal(context.Background(), tenant, a, domain.ClassBatch, end)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestALogReadsTheSameLiveRecoveredAndSealed(t *testing.T) {
 	}
 	check("live", g, "…\n")
 	check("after a crash", open(t, copyOf(store)), "…\n")
-	first, err := g.Seal(t.Context(), tenant, a, 4)
+	first, err := g.Seal(t.Context(), tenant, a, domain.ClassBatch, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,9 +39,10 @@ func earlierKey(tenant domain.TenantID, attempt domain.AttemptID) string {
 	return string(tenant) + "/logs/" + folder(attempt) + "/" + string(attempt)
 }
 
-// aloneKey names the object of a log that has one to itself.
-func aloneKey(tenant domain.TenantID, attempt domain.AttemptID, number int) string {
-	return fmt.Sprintf("%s-%d", earlierKey(tenant, attempt), number)
+// aloneKey names the object of a log that has one to itself. In earlier releases its folder
+// was that of earlierKey.
+func (l lot) aloneKey(attempt domain.AttemptID, number int) string {
+	return fmt.Sprintf("%s%s/%s-%d", l.prefix(), folder(attempt), attempt, number)
 }
 
 // codec lends Zstandard encoders and decoders: making one costs more than using it. Each
@@ -452,7 +453,7 @@ func (g *Gateway) sealedLoad(ctx context.Context, ref *Ref, b *block) (*loaded, 
 	}
 	stored, err := readRange(ctx, g.store, ref.Object, at.part, int64(b.detail)+int64(b.packed))
 	if err != nil {
-		return nil, err
+		return nil, g.expired(ctx, ref.Object, err)
 	}
 	l, err := g.codec.decodeBlock(b, stored)
 	if err != nil {

@@ -16,18 +16,19 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/host"
 )
 
-// Seal closes the log of an attempt that ended and gives the reference to it. end is the
-// last sequence that the result speaks of: 0 for none, SequenceUnknown for an attempt that
-// gave no result. What is missing up to there is marked as a gap; nothing durable is left
-// out, also beyond it. Sealing again gives the same Ref. Until it succeeds the log stays
-// open; with errors.Is(err, domain.ErrRetry) trying again can help.
+// Seal closes the log of an attempt that ended and gives the reference to it. class is the
+// run's: by that and the day retention removes it. end is the last sequence that the result
+// speaks of: 0 for none, SequenceUnknown for an attempt that gave no result. What is missing
+// up to there is marked as a gap; nothing durable is left out, also beyond it. Sealing again
+// gives the same Ref. Until it succeeds the log stays open; with errors.Is(err,
+// domain.ErrRetry) trying again can help.
 //
 // A sealed log keeps its segments until Recorded tells that history knows the reference: a
 // crash in between seals it again, with everything in it, and what the first seal wrote is
 // referred to by nobody.
 // Preconditions: history does not know the reference yet.
 func (g *Gateway) Seal(
-	ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64,
+	ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, class domain.Class, end uint64,
 ) (Ref, error) {
 	if _, _, _, ok := attempt.Split(); !ok || !validTenant(tenant) {
 		return Ref{}, fmt.Errorf("seal log of %.80s: malformed name: %w", attempt, ErrInvalid)
@@ -48,7 +49,7 @@ func (g *Gateway) Seal(
 			return Ref{}, err
 		}
 		if mine {
-			return g.finishSeal(ctx, l, end)
+			return g.finishSeal(ctx, l, class, end)
 		}
 	}
 }
@@ -202,8 +203,8 @@ func (g *Gateway) await(ctx context.Context, l *live) error {
 	return nil
 }
 
-func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, error) {
-	ref, err := g.compact(ctx, l, end)
+func (g *Gateway) finishSeal(ctx context.Context, l *live, class domain.Class, end uint64) (Ref, error) {
+	ref, err := g.compact(ctx, l, class, end)
 	if err == nil && !g.config.Valid() {
 		err = retryable(ErrNotHeld) // whoever holds the log now has its segments, and seals it
 	}
@@ -226,14 +227,14 @@ func (g *Gateway) finishSeal(ctx context.Context, l *live, end uint64) (Ref, err
 
 // compact writes the log where it stays: a short one into an object that it shares with
 // others, a long one into its own. Nothing changes the log meanwhile: it is being sealed.
-func (g *Gateway) compact(ctx context.Context, l *live, end uint64) (Ref, error) {
+func (g *Gateway) compact(ctx context.Context, l *live, class domain.Class, end uint64) (Ref, error) {
 	if len(l.blocks)+len(l.ahead) == 0 {
 		if ref, err := g.sealedEarlier(ctx, logID{l.tenant, l.attempt}); ref != nil || err != nil {
 			return *cmp.Or(ref, &Ref{}), err
 		}
 	}
 	if l.weight() > sharedBytesMax {
-		return g.compactAlone(ctx, l, end)
+		return g.compactAlone(ctx, l, class, end)
 	}
 	if !g.seals.Take(ctx) {
 		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
@@ -247,18 +248,19 @@ func (g *Gateway) compact(ctx context.Context, l *live, end uint64) (Ref, error)
 		return Ref{}, retryable(fmt.Errorf("seal log of %s: %w", l.attempt, err))
 	}
 	ref := p.index.ref("", p.written, domain.DigestOf(out.Bytes()))
-	return g.share(ctx, l, ref, out.Bytes())
+	return g.share(ctx, l, class, ref, out.Bytes())
 }
 
 // compactAlone streams the log into an object of its own, named by the attempt. What a seal
 // that was never recorded left under that name stays as it is: its log may have gone on.
-func (g *Gateway) compactAlone(ctx context.Context, l *live, end uint64) (Ref, error) {
+func (g *Gateway) compactAlone(ctx context.Context, l *live, class domain.Class, end uint64) (Ref, error) {
 	if !g.seals.Take(ctx) {
 		return Ref{}, fmt.Errorf("seal log of %s: %w", l.attempt, ctx.Err())
 	}
 	defer g.seals.Leave()
+	lot := lotAt(l.tenant, class, g.config.Now())
 	for number := 1; ; number++ {
-		key := aloneKey(l.tenant, l.attempt, number)
+		key := lot.aloneKey(l.attempt, number)
 		switch _, err := g.store.Size(ctx, key); {
 		case err == nil:
 			continue

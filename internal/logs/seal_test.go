@@ -24,7 +24,7 @@ func TestASealThatHistoryDoesNotKnowIsNoSeal(t *testing.T) {
 			store, a := memory.New(), attempt(1)
 			g := open(t, store)
 			push(t, g, chunk(a, 1, strings.Repeat("a", size)))
-			if _, err := g.Seal(t.Context(), tenant, a, SequenceUnknown); err != nil {
+			if _, err := g.Seal(t.Context(), tenant, a, domain.ClassBatch, SequenceUnknown); err != nil {
 				t.Fatal(err)
 			}
 			if err := g.Close(); err != nil {
@@ -103,7 +103,7 @@ func TestSealsThatWaitAreAnsweredWhenTheLogsGo(t *testing.T) {
 			seal(t, g, attempt(1), 1)
 			answer := make(chan error, 1)
 			go func() {
-				_, err := g.Seal(context.Background(), tenant, attempt(2), 1)
+				_, err := g.Seal(context.Background(), tenant, attempt(2), domain.ClassBatch, 1)
 				answer <- err
 			}()
 			synctest.Wait()
@@ -160,7 +160,7 @@ func TestWhatWasTakenAfterAnothersSealIsEvidence(t *testing.T) {
 	g := open(t, store)
 	push(t, g, chunk(a, 1, "one "), chunk(a, 2, "two"))
 	other := open(t, copyOf(store))
-	ref, err := other.Seal(t.Context(), tenant, a, SequenceUnknown)
+	ref, err := other.Seal(t.Context(), tenant, a, domain.ClassBatch, SequenceUnknown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestWhatWasTakenAfterAnothersSealIsEvidence(t *testing.T) {
 func TestALogIsShownAsSealedOnceThatIsRecorded(t *testing.T) {
 	g, a := open(t, memory.New()), attempt(1)
 	push(t, g, chunk(a, 1, "text"))
-	ref, err := g.Seal(t.Context(), tenant, a, 1)
+	ref, err := g.Seal(t.Context(), tenant, a, domain.ClassBatch, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestASealThatWaitsLearnsOfAnother(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			all.Go(func() {
-				ref, err := g.Seal(ctx, tenant, a, 1)
+				ref, err := g.Seal(ctx, tenant, a, domain.ClassBatch, 1)
 				if gaveUp != (err != nil) || !gaveUp && ref.Bytes != 99 {
 					t.Errorf("gave up %v: %+v, %v", gaveUp, ref, err)
 				}

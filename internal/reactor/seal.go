@@ -19,7 +19,9 @@ import (
 
 // Gateway is what the sealer needs of the log gateway.
 type Gateway interface {
-	Seal(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, end uint64) (logs.Ref, error)
+	Seal(
+		ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID, class domain.Class, end uint64,
+	) (logs.Ref, error)
 	Through(tenant domain.TenantID, attempt domain.AttemptID) uint64
 	Sealed(ctx context.Context, tenant domain.TenantID, attempt domain.AttemptID) (bool, error)
 	Recorded(tenant domain.TenantID, attempt domain.AttemptID, ref logs.Ref)
@@ -115,6 +117,7 @@ type due struct {
 	tenant    domain.TenantID
 	partition domain.PartitionID
 	attempt   domain.AttemptID
+	class     domain.Class
 	end       uint64
 	ended     time.Time
 }
@@ -136,7 +139,7 @@ func (s *Sealer) Loaded(live engine.Live) {
 			case a.Outcome == domain.OutcomeNone:
 				s.grows(id, live.Partition)
 			default:
-				s.take(due{live.Tenant, live.Partition, id, endOf(a.Report, a.LogEnd), a.ConcludedAt})
+				s.take(due{live.Tenant, live.Partition, id, st.Request.Class, endOf(a.Report, a.LogEnd), a.ConcludedAt})
 			}
 		}
 	}
@@ -161,7 +164,7 @@ func (s *Sealer) Committed(rows []engine.Committed) {
 					s.forget(id)
 					continue
 				}
-				s.take(due{rows[i].Tenant, rows[i].Partition, id, endOf(e.Report, e.LogEnd), e.At})
+				s.take(due{rows[i].Tenant, rows[i].Partition, id, st.Request.Class, endOf(e.Report, e.LogEnd), e.At})
 			}
 		}
 	}
@@ -357,7 +360,7 @@ func (s *Sealer) seal(d due) error {
 			return s.later(ctx, d)
 		}
 	}
-	ref, err := s.gateway.Seal(ctx, d.tenant, d.attempt, d.end)
+	ref, err := s.gateway.Seal(ctx, d.tenant, d.attempt, d.class, d.end)
 	if err != nil {
 		return fmt.Errorf("seal log of %s: %w", d.attempt, err)
 	}

@@ -47,7 +47,7 @@ func TestALogThatWasSealedBeforeACrashIsRecordedAtOnce(t *testing.T) {
 	if _, err := before.Append(ctx, chunks); err != nil {
 		t.Fatal(err)
 	}
-	want, err := before.Seal(ctx, domain.DefaultTenant, attempt, 3)
+	want, err := before.Seal(ctx, domain.DefaultTenant, attempt, domain.ClassBatch, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestALogThatWasSealedBeforeACrashIsRecordedAtOnce(t *testing.T) {
 // broken is a gateway that can't seal; it counts how often it was asked.
 type broken struct{ asked chan struct{} }
 
-func (b broken) Seal(context.Context, domain.TenantID, domain.AttemptID, uint64) (logs.Ref, error) {
+func (b broken) Seal(context.Context, domain.TenantID, domain.AttemptID, domain.Class, uint64) (logs.Ref, error) {
 	b.asked <- struct{}{}
 	return logs.Ref{}, errors.New("the store is away")
 }

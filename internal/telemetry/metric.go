@@ -50,6 +50,8 @@ type Metrics struct {
 	appendEvents     metric.Int64Counter
 	dispatchDuration metric.Float64Histogram
 	logBytes         metric.Int64Counter
+	removedObjects   metric.Int64Counter
+	removedBytes     metric.Int64Counter
 	logChunks        metric.Int64Counter
 	logDuration      metric.Float64Histogram
 	refusedReports   metric.Int64Counter
@@ -107,6 +109,9 @@ func (m *Metrics) makeOwn() error {
 	m.appendEvents = count("fairlead.append.events", "{event}", "Events committed.")
 	m.logBytes = count("fairlead.log.ingest.bytes", "By", "Bytes of log made durable.")
 	m.logChunks = count("fairlead.log.ingest.chunks", "{chunk}", "Log chunks made durable.")
+	m.removedObjects = count("fairlead.log.removed.objects", "{object}",
+		"Objects of sealed logs removed because logs of their class are not kept so long.")
+	m.removedBytes = count("fairlead.log.removed.bytes", "By", "Bytes of those objects.")
 	m.refusedReports = count("fairlead.reports.refused", "{report}",
 		"Reports of runners that were refused, by code.")
 	m.refusedTokens = count("fairlead.tokens.refused", "{token}",
@@ -194,6 +199,16 @@ func (m *Metrics) LogIngested(chunks int, bytes int64, took time.Duration) {
 	m.logBytes.Add(ctx, bytes)
 	m.logChunks.Add(ctx, int64(chunks))
 	m.logDuration.Record(ctx, took.Seconds())
+}
+
+// LogsRemoved records objects of sealed logs that retention removed.
+func (m *Metrics) LogsRemoved(objects int, bytes int64) {
+	if m == nil {
+		return
+	}
+	ctx := context.Background()
+	m.removedObjects.Add(ctx, int64(objects))
+	m.removedBytes.Add(ctx, bytes)
 }
 
 // ReportRefused counts a runner's report that was refused with that code.

@@ -100,6 +100,7 @@ type Report struct {
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"object_bytes"`
 	Logs    int64 `json:"logs"`
+	Removed int64 `json:"removed_logs,omitempty"` // of Logs: because they are not kept so long
 	Keys    int64 `json:"keys"`
 
 	// NotExamined says what was left out, and why.

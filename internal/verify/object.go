@@ -257,11 +257,27 @@ func (c *check) readLog(ctx context.Context, r Reference) (objectState, error) {
 	case err == nil:
 		return objectState{}, nil
 	case errors.Is(err, blob.ErrNotFound):
-		return objectState{code: ObjectMissing, why: "it is not there"}, nil
+		return c.goneLog(ctx, r)
 	case ctx.Err() != nil:
 		return objectState{}, ctx.Err()
 	}
 	return objectState{code: LogDamaged, why: err.Error()}, nil
+}
+
+// goneLog says whether retention removed a log that is not there.
+func (c *check) goneLog(ctx context.Context, r Reference) (objectState, error) {
+	removal, err := logs.FindRemoval(ctx, c.Blobs, r.Key)
+	switch {
+	case ctx.Err() != nil:
+		return objectState{}, ctx.Err()
+	case err != nil:
+		return objectState{code: ObjectMissing, why: "it is not there, and whether it was removed can't be told: " +
+			err.Error()}, nil
+	case removal == nil:
+		return objectState{code: ObjectMissing, why: "it is not there"}, nil
+	}
+	c.report.Removed++
+	return objectState{}, nil
 }
 
 // segments examines the chunks of logs that are not sealed: every segment, and whether the

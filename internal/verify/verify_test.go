@@ -134,11 +134,13 @@ func TestEveryDamageIsToldWithItsPlace(t *testing.T) {
 		"a truncated object that a snapshot names": {func(w *world) {
 			truncate(w.T, w.pathOf("on: push # 2"), 3)
 		}, []Code{ObjectDamaged}},
-		"a lost log": {func(w *world) { remove(w.T, object(w, string(tenant)+"+/log-bundles+/*/*")) }, []Code{ObjectMissing}},
+		"a lost log": {func(w *world) {
+			remove(w.T, object(w, string(tenant)+"+/sealed-logs+/*/*/*/*"))
+		}, []Code{ObjectMissing}},
 		"a log with a flipped byte": {func(w *world) {
-			flip(w.T, object(w, string(tenant)+"+/log-bundles+/*/*"), 40)
+			flip(w.T, object(w, string(tenant)+"+/sealed-logs+/*/*/*/*"), 40)
 		}, []Code{LogDamaged}},
-		"a truncated log": {func(w *world) { truncate(w.T, object(w, string(tenant)+"+/log-bundles+/*/*"), 50) },
+		"a truncated log": {func(w *world) { truncate(w.T, object(w, string(tenant)+"+/sealed-logs+/*/*/*/*"), 50) },
 			[]Code{LogDamaged}},
 		"a lost segment": {func(w *world) {
 			w.Report(w.Lease(w.Request(), 3), 3)

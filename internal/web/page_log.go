@@ -275,6 +275,9 @@ func (p *Pages) readWindow(ctx context.Context, a *fairleadv1.Attempt, ask logAs
 	if err != nil {
 		what := p.explain(ctx, err)
 		w.Problem = &what
+		if what.Code == string(domain.CodeLogExpired) {
+			return w // nothing of it is there
+		}
 		w.First = w.Base + "?from=1"
 		w.Last = fmt.Sprintf("%s?from=%d", w.Base, max(1, a.GetLog().GetLines()-windowLinesDefault+1))
 		return w

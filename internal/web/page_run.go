@@ -315,6 +315,9 @@ func attemptViewOf(job *fairleadv1.Job, a *fairleadv1.Attempt, newest bool, now 
 	}
 	if log := a.GetLog(); log.GetSealed() || log.GetLines() > 0 {
 		v.LogSize = count(log.GetLines()) + " lines, " + bytesText(log.GetBytes())
+		if log.GetRemoved() != "" {
+			v.LogSize += ", removed"
+		}
 	}
 	if n := a.GetRefused(); n > 0 {
 		v.Refused = plural(int(n), "late report was", "late reports were") + " refused and kept as evidence"

@@ -194,6 +194,8 @@ func statusOfCode(code domain.Code) int {
 	switch code {
 	case domain.CodeNotFound, domain.CodeAttemptNotFound, domain.CodeWorkflowNotFound, domain.CodeCommitNotFound:
 		return http.StatusNotFound
+	case domain.CodeLogExpired:
+		return http.StatusGone
 	case domain.CodeInvalidArgument, domain.CodeWorkflowInvalid, domain.CodeWorkflowAmbiguous,
 		domain.CodeEventNotDeclared, domain.CodeIdempotencyMismatch, domain.CodeRegistrationInvalid:
 		return http.StatusUnprocessableEntity

@@ -1650,6 +1650,7 @@ type LogInfo struct {
 	Lines         int64                  `protobuf:"varint,3,opt,name=lines,proto3" json:"lines,omitempty"`
 	Truncated     bool                   `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	Gaps          int32                  `protobuf:"varint,5,opt,name=gaps,proto3" json:"gaps,omitempty"`
+	Removed       string                 `protobuf:"bytes,6,opt,name=removed,proto3" json:"removed,omitempty"` // that retention removed it, when and why, in a sentence; empty: it is there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1717,6 +1718,13 @@ func (x *LogInfo) GetGaps() int32 {
 		return x.Gaps
 	}
 	return 0
+}
+
+func (x *LogInfo) GetRemoved() string {
+	if x != nil {
+		return x.Removed
+	}
+	return ""
 }
 
 // Sentence is one line of the timeline, with the event it came from.
@@ -5031,13 +5039,14 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\texit_code\x18\x05 \x01(\x05R\bexitCode\x12\x18\n" +
 	"\astarted\x18\x06 \x01(\tR\astarted\x12\x1a\n" +
 	"\bfinished\x18\a \x01(\tR\bfinished\x12\x18\n" +
-	"\amessage\x18\b \x01(\tR\amessage\"\x7f\n" +
+	"\amessage\x18\b \x01(\tR\amessage\"\x99\x01\n" +
 	"\aLogInfo\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\bR\x06sealed\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05lines\x18\x03 \x01(\x03R\x05lines\x12\x1c\n" +
 	"\ttruncated\x18\x04 \x01(\bR\ttruncated\x12\x12\n" +
-	"\x04gaps\x18\x05 \x01(\x05R\x04gaps\"\xb4\x01\n" +
+	"\x04gaps\x18\x05 \x01(\x05R\x04gaps\x12\x18\n" +
+	"\aremoved\x18\x06 \x01(\tR\aremoved\"\xb4\x01\n" +
 	"\bSentence\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\tR\x02at\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +

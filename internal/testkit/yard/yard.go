@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -223,7 +224,7 @@ func (w *World) Report(a domain.AttemptID, chunks int) {
 // Seal closes the attempt's log.
 func (w *World) Seal(a domain.AttemptID, chunks int) logs.Ref {
 	w.T.Helper()
-	ref, err := w.Logs.Seal(w.T.Context(), Tenant, a, uint64(chunks))
+	ref, err := w.Logs.Seal(w.T.Context(), Tenant, a, domain.ClassInteractive, uint64(chunks))
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -232,6 +233,24 @@ func (w *World) Seal(a domain.AttemptID, chunks int) logs.Ref {
 		Truncated: ref.Truncated, Gaps: ref.Gaps}})
 	w.Logs.Recorded(Tenant, a, ref)
 	return ref
+}
+
+// Expire removes the sealed logs that are older than so many days at a time, as a server does
+// whose clock has gone on for a day.
+func (w *World) Expire(blobs blob.Store, days int, at time.Time) {
+	w.T.Helper()
+	holder := logs.NewHolder(blobs, logs.Config{})
+	if err := holder.Hold(w.T.Context(), 0, nil); err != nil {
+		w.T.Fatal(err)
+	}
+	defer func() { _ = holder.Close() }()
+	for _, before := range []time.Duration{28 * time.Hour, 14 * time.Hour, 0} {
+		sweeper := logs.NewSweeper(blobs, holder, logs.SweepConfig{Keep: logs.Keep{All: days},
+			Now: func() time.Time { return at.Add(-before) }, Log: slog.New(slog.DiscardHandler)})
+		if err := sweeper.Sweep(w.T.Context()); err != nil {
+			w.T.Fatal(err)
+		}
+	}
 }
 
 // Whole is a run from request to sealed log.
