@@ -122,6 +122,9 @@ func New(cfg Config) *Engine {
 	}
 	e.cfg.Format = max(e.cfg.Format, 1)
 	e.format.Store(e.cfg.Format)
+	if e.cfg.Forward != nil {
+		e.format.Store(1) // until a picture says what the other servers read
+	}
 	if e.cfg.Clock == nil {
 		e.cfg.Clock = NewClock()
 	}

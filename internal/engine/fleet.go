@@ -90,7 +90,8 @@ func (e *Engine) settleIn(ctx context.Context, s *seat, own store.Ownership, war
 		d.owner.stopped, d.owner.lostAt = lost, at
 		e.cfg.Log.Error("partition stopped", "partition", s.partition, "reason", lost)
 	}
-	s.driver.Store(d) // before observers hear of it
+	s.driver.Store(d)                // before observers hear of it
+	d.owner.format = e.format.Load() // a picture that came in between found no driver to tell
 	d.start(e.run, heads, e.reactors)
 	return nil
 }

@@ -47,6 +47,7 @@ type waiting struct {
 	since  time.Time
 	uses   int  // attempts that its process has had
 	strict bool // the attempt that it has must be its last
+	served int  // rank of the most trusted tier that it has had
 }
 
 func newReserve(c *Config) *reserve {
@@ -215,7 +216,7 @@ func (r *reserve) back(ctx context.Context, one *waiting) {
 		return
 	}
 	w, err := one.warm.Renew(r.blank())
-	r.made(ctx, &waiting{warm: w, since: time.Now(), uses: one.uses}, err)
+	r.made(ctx, &waiting{warm: w, since: time.Now(), uses: one.uses, served: one.served}, err)
 	if err != nil {
 		r.c.Logger.Warn("a supervisor can't be used again; jobs start slower until there is another", "error", err)
 		r.failed()
@@ -273,16 +274,18 @@ func (r *reserve) wake() {
 // or nil. The reserve is not filled again before resume, so that the job which begins
 // has the machine for itself.
 //
-// Trust: whoever had a job of strangers has no other one after it.
+// Trust: whoever had a job of strangers has no other one after it, and whoever had one of a tier has
+// none of a less trusted one: remains of its secrets may still be in memory.
 func (r *reserve) take(spec isolate.Spec, tier domain.Tier) *supervisor.Warm {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.paused = true
 	for i, w := range r.waiting {
-		if w.warm.Fits(spec) {
+		if w.warm.Fits(spec) && tier.Rank() >= w.served {
 			r.waiting = append(r.waiting[:i:i], r.waiting[i+1:]...)
 			r.failures = 0
 			w.uses++
+			w.served = tier.Rank()
 			w.strict = tier.Rank() < domain.TierTrusted.Rank()
 			r.lent[w] = time.Now()
 			return w.warm

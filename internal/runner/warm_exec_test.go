@@ -260,3 +260,25 @@ func TestASupervisorThatMayNotGoOnDoesNot(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyLessTrustedComesAfterATier: remains of what a process was trusted with may be in its
+// memory still.
+func TestNobodyLessTrustedComesAfterATier(t *testing.T) {
+	p := newPeer(t)
+	data := t.TempDir()
+	startRunner(t, p, data, isolate.Process)
+	hatched(t, data, 2)
+	order := func(tier domain.Tier) int {
+		m := p.order(plan.Step{Script: sayWho})
+		m.Tier = tier
+		return served(t, p, m)
+	}
+	trusted := order(domain.TierProtected)
+	hatched(t, data, 2)
+	for range 3 {
+		if pid := order(domain.TierTrusted); pid == trusted {
+			t.Errorf("process %d had a protected attempt, and a trusted one after it", pid)
+		}
+		hatched(t, data, 2)
+	}
+}

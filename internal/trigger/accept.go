@@ -253,7 +253,7 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	if c.request.Captured {
 		request.Source.Ref = ""
 	}
-	objects := newObjects(t.cfg.Host, t.cfg.Blobs, c.row.Tenant)
+	objects := t.newObjects(c.row.Tenant)
 	var inputs []plan.Input
 	if p != nil {
 		name, inputs = p.plan.Name, p.plan.Inputs

@@ -23,6 +23,7 @@ type remembered struct {
 	reads    recall.Of[readKey, readValue]
 	inspects recall.Of[domain.Digest, inspected]
 	plans    recall.Of[domain.Digest, compiled]
+	whole    recall.Of[string, struct{}] // keys of objects whose bytes were compared
 }
 
 type readKey struct {
