@@ -18,7 +18,7 @@ const answerBytes = 32 << 20
 // A runner that takes batches gets one signature for all of them: to make one costs more than a
 // manifest, and to verify one twice that.
 func (d *Dispatcher) tell(
-	ctx context.Context, leases []lease, batches bool, res *runnerv1.ExchangeResponse,
+	ctx context.Context, leases []lease, p *Poll, res *runnerv1.ExchangeResponse,
 ) (later bool) {
 	var payloads [][]byte
 	var whole []lease
@@ -33,7 +33,7 @@ func (d *Dispatcher) tell(
 			payloads, whole = append(payloads, payload), append(whole, l)
 		}
 	}
-	batches = batches && len(payloads) > 1 && len(payloads) <= manifest.BatchMax
+	batches := p.batches && len(payloads) > 1 && len(payloads) <= manifest.BatchMax
 	var batch *runnerv1.Batch
 	if batches {
 		digests := manifest.Digests(payloads)
@@ -50,8 +50,10 @@ func (d *Dispatcher) tell(
 			later = true
 			continue // told when it can be
 		}
-		now := d.now()
-		told.LeaseMs, told.AbandonMs = left(l.until, now), left(l.abandonBy, now)
+		// The runner counts from when it asked, which is not after the poll was taken in: what the
+		// poll has waited since is not taken from the lease.
+		asked := d.now().Add(p.began - d.cfg.Host.Elapsed())
+		told.LeaseMs, told.AbandonMs = left(l.until, asked), left(l.abandonBy, asked)
 		res.Leases, res.Batch = append(res.Leases, told), batch
 	}
 	return later

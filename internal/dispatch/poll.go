@@ -20,6 +20,7 @@ type Poll struct {
 	runner   domain.RunnerID
 	pools    domain.PartitionID
 	polling  bool
+	began    time.Duration // when it was taken in
 	deadline time.Duration
 	held     map[string]bool            // attempts that the runner has named; nil: none
 	keys     []string                   // that it has
@@ -51,7 +52,7 @@ func (d *Dispatcher) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (
 		return nil, err
 	}
 	p := &Poll{d: d, runner: who.Runner.Runner, pools: who.pool.Partition(), polling: req.GetWaitMs() > 0,
-		keys: req.GetKnownKeys(), batches: req.GetTakesBatches()}
+		keys: req.GetKnownKeys(), batches: req.GetTakesBatches(), began: d.cfg.Host.Elapsed()}
 	if err := d.hear(who, p, req); err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 	if p.res != nil {
 		p.res.Cancels = cancels
 	}
-	if d.tell(ctx, orders, p.batches, p.res) {
+	if d.tell(ctx, orders, p, p.res) {
 		again = min(again, tellAgain)
 	}
 	rest := p.deadline - d.cfg.Host.Elapsed()

@@ -122,3 +122,30 @@ func TestLargeManifestsComeOneAnswerAfterTheOther(t *testing.T) {
 		}
 	})
 }
+
+// A runner counts a lease from when it asked. A poll that has waited for long gives it as much of
+// the lease as one that has not, and never more than what was promised.
+func TestALeaseIsCountedFromWhenItsPollBegan(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		got := make(chan *runnerv1.ExchangeResponse, 1)
+		begun := time.Now()
+		go func() {
+			got <- h.exchange(&runnerv1.ExchangeRequest{WaitMs: 45_000, Offers: []string{h.runner + "/0/1"}})
+		}()
+		synctest.Wait()
+		time.Sleep(30 * time.Second)
+		id := y.request(home, 1, 1, nil)
+		l := (<-got).GetLeases()[0]
+		granted := y.state(id).Jobs[0].Attempts[0]
+		for what, c := range map[string]struct {
+			ms int64
+			by time.Time
+		}{"lease": {l.GetLeaseMs(), granted.Until}, "abandon": {l.GetAbandonMs(), granted.AbandonBy}} {
+			counted := begun.Add(time.Duration(c.ms) * time.Millisecond)
+			if counted.After(c.by) || c.by.Sub(counted) > 100*time.Millisecond {
+				t.Errorf("%s: the runner counts to %s, granted was %s", what, counted, c.by)
+			}
+		}
+	})
+}
