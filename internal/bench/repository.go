@@ -98,8 +98,9 @@ func commit(ctx context.Context, root string, files map[string]string) error {
 			return fmt.Errorf("make repository: %w", err)
 		}
 	}
+	origin := "https://example.invalid/bench/" + filepath.Base(root) + ".git" // a client names it by that
 	for _, args := range [][]string{{"init", "--quiet", "--initial-branch=main"}, {"add", "--all"},
-		{"remote", "add", "origin", "https://example.invalid/bench/sample.git"}, // as almost every repository has one
+		{"remote", "add", "origin", origin}, // as almost every repository has one
 		{"-c", "user.name=bench", "-c", "user.email=bench@fairlead.invalid", "commit", "--quiet", "--message=Sample"}} {
 		if err := git(ctx, root, args...); err != nil {
 			return fmt.Errorf("make repository: %w", err)

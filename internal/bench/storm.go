@@ -97,6 +97,9 @@ func Storm(ctx context.Context, o Options, of StormOptions) (*Report, error) {
 		if m.other, err = s.introduceAs(ctx, stormIn, map[string]string{quietJob: waits}); err != nil {
 			return err
 		}
+		if m.other.Repository == m.flood.Repository {
+			return fmt.Errorf("both repositories are %s: there is nobody beside the flood", m.other.Repository)
+		}
 		place, err := client.LocateIn(s.server.data)
 		if err != nil {
 			return err
