@@ -10,7 +10,8 @@ import (
 
 // How much garbage may collect, in percent of what lives. A busy server makes much that dies at
 // once: its heap may grow to three times what lives. Of a hundred thousand runners that wait lives
-// more than a gigabyte, and three times that would be waste: beyond headroomMost it is a fifth.
+// more than a gigabyte, and three times that would be waste: beyond headroomMost it is a fifth. But
+// a server that is busy beside so much that lives (busyShare) would do little but collect.
 // And a server that makes garbage slowly collects it while it is little: a collection costs what
 // lives, and one in collectEvery for each gigabyte of that is a twentieth of a core. What little
 // there is room for in any case, headroomLeast, keeps a server that becomes busy from collecting
@@ -18,6 +19,7 @@ import (
 const (
 	gcPercentMost  = 200
 	gcPercentLeast = 20
+	busyShare      = 0.6 // of what lives is made in the time between two collections
 	headroomMost   = 256 << 20
 	headroomLeast  = 64 << 20
 	headroomLook   = 2 * time.Second
@@ -60,5 +62,8 @@ func percentFor(live, rate float64) int {
 	live = max(live, 1)
 	bySize := max(headroomMost/live, gcPercentLeast/100.0)
 	byRate := rate * collectEvery.Seconds() / giga
+	if byRate > busyShare {
+		bySize = byRate
+	}
 	return int(100 * min(max(headroomLeast/live, min(bySize, byRate)), gcPercentMost/100.0))
 }

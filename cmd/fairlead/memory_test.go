@@ -13,9 +13,10 @@ func TestHowMuchGarbageMayCollect(t *testing.T) {
 		"many runners that wait":               {1600 * mebi, 24 * mebi, 20},
 		"a crowd that wait, seldom heard":      {1600 * mebi, mebi, 4},
 		"connections of twenty thousand":       {550 * mebi, 5 * mebi, 11},
-		"a busy server of many runners":        {1600 * mebi, 400 * mebi, 20},
+		"a busy server of many runners":        {1600 * mebi, 400 * mebi, 200},
+		"a million jobs that wait, busy":       {1100 * mebi, 100 * mebi, 156},
 		"nothing":                              {0, 0, 200},
-		"half a gigabyte, busy":                {512 * mebi, 300 * mebi, 50},
+		"half a gigabyte, busy":                {512 * mebi, 300 * mebi, 200},
 		"half a gigabyte that is left in calm": {512 * mebi, 0, 12},
 	} {
 		if got := percentFor(c.live, c.rate); got != c.want {
