@@ -95,16 +95,25 @@ func startWith(t testing.TB, c Config) (stop func()) {
 	}
 	t.Cleanup(func() {
 		stop()
-		sweepAttempts(c.Data)
+		sweep(filepath.Join(c.Data, "attempts"))
 	})
 	return stop
 }
 
-// sweepAttempts removes the folders of attempts whose supervisors outlive their runner, as they
-// should, and write for a moment more.
-func sweepAttempts(data string) {
-	for range 200 {
-		if os.RemoveAll(filepath.Join(data, "attempts")) == nil {
+// sweep removes the folders of supervisors that outlive their runner, as those of attempts
+// should and those that wait do when it is killed, and write for a moment more: it is done
+// when all of them have stayed away for a while.
+func sweep(folders ...string) {
+	quiet := 0
+	for range 400 {
+		quiet++
+		for _, folder := range folders {
+			_, err := os.Lstat(folder)
+			if os.RemoveAll(folder) != nil || err == nil {
+				quiet = 0
+			}
+		}
+		if quiet == 10 {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -122,6 +131,7 @@ func startProcess(t *testing.T, p *peer, data string) *exec.Cmd {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		sweep(filepath.Join(data, "attempts"), warmDir(data))
 	})
 	return cmd
 }
