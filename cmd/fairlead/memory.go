@@ -15,13 +15,16 @@ import (
 // And a server that makes garbage slowly collects it while it is little: a collection costs what
 // lives, and one in collectEvery for each gigabyte of that is a twentieth of a core. What little
 // there is room for in any case, headroomLeast, keeps a server that becomes busy from collecting
-// all the time until the next look.
+// all the time until the next look. One that makes much beside little that lives has room for a
+// second or two of it, headroomBusy: else it would mark the same little twice in a second.
 const (
 	gcPercentMost  = 200
 	gcPercentLeast = 20
 	busyShare      = 0.6 // of what lives is made in the time between two collections
 	headroomMost   = 256 << 20
 	headroomLeast  = 64 << 20
+	headroomBusy   = 128 << 20
+	busyRate       = 32 << 20 // bytes made in a second
 	headroomLook   = 2 * time.Second
 	collectEvery   = 16 * time.Second
 )
@@ -65,5 +68,9 @@ func percentFor(live, rate float64) int {
 	if byRate > busyShare {
 		bySize = byRate
 	}
-	return int(100 * min(max(headroomLeast/live, min(bySize, byRate)), gcPercentMost/100.0))
+	least, most := headroomLeast/live, gcPercentMost/100.0
+	if rate > busyRate {
+		least, most = headroomBusy/live, max(headroomBusy/live, most)
+	}
+	return int(100 * min(max(least, min(bySize, byRate)), most))
 }

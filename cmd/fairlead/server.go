@@ -269,7 +269,7 @@ func (s *server) newEngine() {
 		Pools: []domain.PartitionID{defaultPool.Partition()}, Owner: s.name, Clock: s.clock, Log: s.log,
 		Open: engine.Open{Jobs: s.o.OpenJobs, OfTenant: s.o.OpenJobsPerTenant, OfRepository: s.o.OpenJobsPerRepository},
 		Hold: s.o.AbandonAfter, Fatal: s.breaks, Format: codec.Format,
-		Prover: s.prover, Doubted: s.metrics.TokenRefused,
+		Prover: s.prover, Doubted: s.metrics.TokenRefused, Appended: s.metrics.Appended,
 	}
 	if config.Owner == "" {
 		config.Owner = ownerName()

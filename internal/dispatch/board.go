@@ -214,6 +214,10 @@ func (b *board) addLease(l lease, now time.Time) (news bool) {
 	return true
 }
 
+// coming is how many leases of a runner are asked for and not committed yet, or one less where some
+// of its leases wait for a person.
+func (b *board) coming(runner domain.RunnerID) int { return b.held[runner] - len(b.grip[runner]) }
+
 // park gives the slot of an attempt back that waits for a person.
 func (b *board) park(attempt domain.AttemptID) {
 	if l := b.leases[attempt]; l != nil && !l.parked {

@@ -190,14 +190,35 @@ func (r *ranking) remove(a *agent) {
 	}
 }
 
-// first visits up to n runners in order.
-func (r *ranking) first(n int, visit func(*agent)) {
+// best visits the runners whose slots n jobs can get, in order, and says how many of its slots.
+// Placement takes from whoever has most left, so it takes all of them down to one level.
+func (r *ranking) best(n int, visit func(a *agent, slots int)) {
+	var some []*agent
+	level, above := 0, 0 // what the last of them has, and how many slots the others have above that
+	r.first(n, func(a *agent) bool {
+		deeper := len(some) * (level - a.offered)
+		if above+deeper >= n && len(some) > 0 {
+			return false
+		}
+		some, level, above = append(some, a), a.offered, above+max(deeper, 0)
+		return true
+	})
+	if len(some) == 0 {
+		return
+	}
+	level = max(level-(n-above+len(some)-1)/len(some), 0)
+	for _, a := range some {
+		visit(a, a.offered-level)
+	}
+}
+
+// first visits up to n runners in order, as long as more is true.
+func (r *ranking) first(n int, visit func(*agent) (more bool)) {
 	for _, p := range r.parts {
 		for _, a := range p {
-			if n--; n < 0 {
+			if n--; n < 0 || !visit(a) {
 				return
 			}
-			visit(a)
 		}
 	}
 }

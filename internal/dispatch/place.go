@@ -92,18 +92,21 @@ func (b *board) offers(wishes []placement.Head) []placement.Offer {
 		if p == nil || !b.leads(p.partition) {
 			continue
 		}
-		c.open.first(jobs, func(a *agent) {
-			b.eachOpen(a, func(slot domain.SlotToken) {
+		c.open.best(jobs, func(a *agent, slots int) {
+			b.eachOpen(a, func(slot domain.SlotToken) bool {
 				out = append(out, placement.Offer{Runner: a.Runner.Runner, Pool: c.pool, Labels: c.labels, Tiers: p.tiers,
 					Slot: slot, Aliases: c.aliases})
+				slots--
+				return slots > 0
 			})
 		})
 	}
 	return out
 }
 
-// eachOpen visits the open slots of a runner, never more than its capacity has left.
-func (b *board) eachOpen(a *agent, visit func(domain.SlotToken)) {
+// eachOpen visits the open slots of a runner as long as more is true, never more than its capacity
+// has left.
+func (b *board) eachOpen(a *agent, visit func(domain.SlotToken) (more bool)) {
 	if !a.polling {
 		return
 	}
@@ -113,8 +116,9 @@ func (b *board) eachOpen(a *agent, visit func(domain.SlotToken)) {
 			return
 		}
 		if _, lent := b.lent[slot]; !lent {
-			left--
-			visit(slot)
+			if left--; !visit(slot) {
+				return
+			}
 		}
 	}
 }
@@ -126,7 +130,10 @@ func (b *board) seat(id domain.RunnerID) {
 		return
 	}
 	n := 0
-	b.eachOpen(a, func(domain.SlotToken) { n++ })
+	b.eachOpen(a, func(domain.SlotToken) bool {
+		n++
+		return true
+	})
 	b.openings.has(a, n)
 }
 

@@ -22,6 +22,7 @@ type Poll struct {
 	polling  bool
 	began    time.Duration // when it was taken in
 	deadline time.Duration
+	company  time.Duration              // until when an answer waits for leases that are being committed; 0: not yet
 	held     map[string]bool            // attempts that the runner has named; nil: none
 	keys     []string                   // that it has
 	batches  bool                       // it takes manifests that are signed together
@@ -136,7 +137,13 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 		p.news, p.woken = make(chan struct{}), false
 	}
 	orders, cancels, again := d.outbox(p.runner, p.held)
+	coming := d.board.coming(p.runner)
 	d.mu.Unlock()
+	if len(orders) > 0 || tells(p.res) {
+		if wait := p.wait(coming); wait > 0 {
+			return wait, false
+		}
+	}
 	if p.res == nil && len(orders)+len(cancels) > 0 {
 		p.res = &runnerv1.ExchangeResponse{}
 	}
@@ -151,6 +158,22 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 		return 0, true
 	}
 	return min(rest, again), false
+}
+
+// companyMost is how long an answer waits at most for leases of its runner that are being committed.
+const companyMost = 2 * time.Millisecond
+
+// wait is how long an answer waits for further leases: only for such as are on their way, because an
+// exchange of its own costs each of them, and the runner too, more than that.
+func (p *Poll) wait(coming int) time.Duration {
+	if coming <= 0 {
+		return 0
+	}
+	now := p.d.cfg.Host.Elapsed()
+	if p.company == 0 {
+		p.company = now + companyMost
+	}
+	return min(p.company, p.deadline) - now
 }
 
 // News is closed when there may be something to say. It is another channel after each Look.

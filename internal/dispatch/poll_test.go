@@ -6,6 +6,7 @@ import (
 	"time"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
 // A poll of a runner without work costs what it costs, however many there are.
@@ -64,6 +65,41 @@ func TestHowLongAPollWaits(t *testing.T) {
 		w := took(&runnerv1.ExchangeRequest{WaitMs: timing.Poll.Milliseconds(), Renewals: held})
 		if w > timing.Lease/3 {
 			t.Errorf("a poll that holds a lease waits for %s of %s", w, timing.Lease)
+		}
+	})
+}
+
+// An answer waits for a lease that is on its way to the same runner, and not for long.
+func TestAnAnswerWaitsForLeasesOnTheirWay(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 2)
+		p, err := y.dispatch.Begin(t.Context(), &runnerv1.ExchangeRequest{Session: h.session, Resume: h.secret,
+			Sequence: 1, WaitMs: 45_000, Offers: []string{h.runner + "/0/1", h.runner + "/1/1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lend := func(n int) {
+			y.dispatch.mu.Lock()
+			defer y.dispatch.mu.Unlock()
+			y.dispatch.board.held[domain.RunnerID(h.runner)] += n
+		}
+		lend(1) // for a grant whose commit is under way
+		if limit, over := p.Look(t.Context()); over || limit <= companyMost {
+			t.Fatalf("with nothing to say: %v, %v", limit, over)
+		}
+		go func() { y.request(home, 1, 1, nil) }()
+		synctest.Wait()
+		if limit, over := p.Look(t.Context()); over || limit != companyMost {
+			t.Fatalf("with a lease to tell and one on its way: %v, %v", limit, over)
+		}
+		time.Sleep(companyMost)
+		if _, over := p.Look(t.Context()); !over {
+			t.Fatal("it waits on")
+		}
+		lend(-1)
+		res, err := p.End()
+		if err != nil || len(res.GetLeases()) != 1 {
+			t.Fatalf("answered with %d leases: %v", len(res.GetLeases()), err)
 		}
 	})
 }

@@ -69,7 +69,7 @@ func (o *owner) flush(now time.Time) []any {
 		o.left = true
 		return []any{effLeft{}}
 	}
-	if o.flying != nil || o.stopped != nil || (len(o.ready)+len(o.wakes)+len(o.toBegin) == 0 && !cursors) {
+	if o.flying != nil || o.stopped != nil || (o.waiting() == 0 && !cursors) {
 		return nil
 	}
 	o.lagging = false
@@ -95,8 +95,11 @@ func (o *owner) flush(now time.Time) []any {
 		return append(effects, o.abandon(b)...)
 	}
 	o.flying = b
-	return append(effects, effAppend{b.store})
+	return append(effects, effAppend{b.store, len(b.answers), b.count})
 }
+
+// waiting is how many commands can be decided now.
+func (o *owner) waiting() int { return len(o.ready) + len(o.wakes) + len(o.toBegin) }
 
 func (o *owner) token() domain.Token {
 	return domain.Token{Partition: o.partition, Epoch: o.epoch, Position: uint64(o.position), Digest: o.digest}

@@ -22,15 +22,17 @@ const (
 
 // driver gives an owner its goroutine, its store and its timers. It decides nothing.
 type driver struct {
-	engine *Engine
-	owner  *owner
-	inbox  chan any
-	knock  chan struct{} // something was put into inbox
-	reads  *host.Seats   // of lookups
-	tails  []*tail
-	jumps  uint64 // of the clock, that the owner knows of
-	warm   map[streamKey]*stream
-	shown  bool // observers were shown something that nobody has taken back
+	engine  *Engine
+	owner   *owner
+	inbox   chan any
+	knock   chan struct{} // something was put into inbox
+	reads   *host.Seats   // of lookups
+	tails   []*tail
+	jumps   uint64 // of the clock, that the owner knows of
+	warm    map[streamKey]*stream
+	cadence cadence
+	rest    time.Duration // what waits is decided then; 0: nothing does
+	shown   bool          // observers were shown something that nobody has taken back
 
 	cancel  context.CancelFunc
 	left    chan struct{} // closed when a leaving owner has nothing under way any more
@@ -40,6 +42,7 @@ type driver struct {
 	mu       sync.Mutex
 	status   PartitionStatus
 	verified domain.Token // the highest token that was compared with the store
+	given    given        // what this owner committed
 }
 
 func newDriver(e *Engine, o *owner) *driver {
@@ -138,6 +141,9 @@ func (d *driver) loop(ctx context.Context, heads []store.Head) {
 			now, _ := d.engine.cfg.Clock.Now()
 			limit = min(limit, max(at.Sub(now), time.Millisecond))
 		}
+		if d.rest > 0 {
+			limit = min(limit, d.rest-h.Elapsed())
+		}
 		woken := h.Wait(ctx, host.For{News: d.knock, Limit: limit})
 		if woken == host.Ended || ctx.Err() != nil {
 			return
@@ -205,7 +211,7 @@ func (d *driver) work(ctx context.Context, ins []any) {
 // flush lets the owner decide and commit, and says how far the log has come.
 func (d *driver) flush(ctx context.Context, now time.Time) {
 	before := d.snapshot().Position
-	for {
+	for !d.rests() {
 		effects := d.owner.flush(now)
 		d.carry(ctx, effects)
 		if len(effects) == 0 || d.owner.flying != nil {
@@ -221,6 +227,22 @@ func (d *driver) flush(ctx context.Context, now time.Time) {
 	}
 }
 
+// rests reports whether what waits is to wait a little longer, for company.
+func (d *driver) rests() bool {
+	d.rest = 0
+	if d.owner.flying != nil || d.owner.leaving != nil || d.owner.stopped != nil {
+		return false
+	}
+	n, now := d.owner.waiting(), d.engine.cfg.Host.Elapsed()
+	if n == 0 {
+		return false
+	}
+	if rest := d.cadence.rest(n, now); rest > 0 {
+		d.rest = now + rest
+	}
+	return d.rest > 0
+}
+
 // ask wants to know the position now. It goes through the inbox, so every answer that was
 // given before it is covered.
 type ask struct {
@@ -229,6 +251,9 @@ type ask struct {
 }
 
 func (d *driver) take(ctx context.Context, in any, now time.Time) {
+	if _, ok := in.(inAppended); ok {
+		d.cadence.ended = d.engine.cfg.Host.Elapsed()
+	}
 	if a, ok := in.(ask); ok {
 		*a.position = d.owner.position
 		close(a.answered)
@@ -348,7 +373,8 @@ func (d *driver) job(eff any) (j job, ok bool) {
 			return inCounter{eff.tenant, eff.name, n, err}
 		}}, true
 	case effAppend:
-		return job{name: "append", run: func(ctx context.Context) any { return inAppended{st.Append(ctx, eff.batch)} }}, true
+		d.cadence.begun(eff.commands, d.engine.cfg.Host.Elapsed())
+		return job{name: "append", run: func(ctx context.Context) any { return inAppended{d.append(ctx, eff)} }}, true
 	case effReacquire:
 		wait := min(settlePause<<min(eff.tries, 10), settlePauseMax)
 		if eff.tries == 0 {
@@ -357,6 +383,15 @@ func (d *driver) job(eff any) (j job, ok bool) {
 		return job{name: "settle", wait: wait, run: func(ctx context.Context) any { return d.settle(ctx, eff) }}, true
 	}
 	return job{}, false
+}
+
+func (d *driver) append(ctx context.Context, eff effAppend) error {
+	begun := d.engine.cfg.Host.Elapsed()
+	err := d.engine.cfg.Store.Append(ctx, eff.batch)
+	if err == nil {
+		d.engine.cfg.Appended(eff.commands, eff.events, d.engine.cfg.Host.Elapsed()-begun)
+	}
+	return err
 }
 
 const (
@@ -489,6 +524,9 @@ func (d *driver) publish() {
 	o := d.owner
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if o.position > d.status.Position && o.epoch == d.status.Epoch && o.stopped == nil {
+		d.given.add(o.token())
+	}
 	d.status.Partition, d.status.Epoch, d.status.Position = o.partition, o.epoch, o.position
 	d.status.Stopped, d.status.Live = o.stopped, len(o.streams)
 	if len(d.status.Problems) != len(o.sick) {
@@ -515,6 +553,9 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 	}
 	if vouchedBy(token, verified) {
 		return nil
+	}
+	if ok, err := d.ownCommit(ctx, token); ok || err != nil {
+		return err
 	}
 	held := status.Position
 	if token.Position > uint64(held) {
@@ -548,6 +589,32 @@ func (d *driver) present(ctx context.Context, token domain.Token) error {
 		return err
 	}
 	return lost
+}
+
+// ownCommit reports whether a token is that of a commit of this owner which the store holds.
+func (d *driver) ownCommit(ctx context.Context, token domain.Token) (bool, error) {
+	d.mu.Lock()
+	now := d.engine.cfg.Host.Elapsed()
+	known, newest := d.given.has(token), d.given.newest()
+	sure := known && d.given.sure(token, now)
+	d.mu.Unlock()
+	if !known || sure {
+		return sure, nil
+	}
+	digest, _, err := d.engine.cfg.Store.BatchAt(ctx, newest.Partition, store.Position(newest.Position))
+	if errors.Is(err, store.ErrNotFound) || err == nil && digest != newest.Digest {
+		return false, nil // the token itself may be held
+	}
+	if err != nil {
+		return false, fmt.Errorf("check token of %s: %w", token.Partition, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.given.has(newest) {
+		d.given.held, d.given.looked = max(d.given.held, newest.Position), now
+	}
+	d.verified = vouching(d.verified, token, d.status.Epoch)
+	return true, nil
 }
 
 // presentMore compares a token with the store although the partition is stopped: an

@@ -66,6 +66,9 @@ type Config struct {
 	// Moved is told how far an owned partition has come after each commit, on the owner's
 	// goroutine: other servers want to hear it. It must not block.
 	Moved func(partition domain.PartitionID, at store.Position)
+	// Appended is told of each durable append: how many commands shared it, with how many events,
+	// and how long it took. It may be called from everywhere, and must not block.
+	Appended func(commands, events int, took time.Duration)
 	// Prover proves the tokens of answers and examines those that are presented. nil: none is
 	// proved, and none can stop a partition.
 	Prover Prover
@@ -142,6 +145,9 @@ func New(cfg Config) *Engine {
 	}
 	if e.cfg.Moved == nil {
 		e.cfg.Moved = func(domain.PartitionID, store.Position) {}
+	}
+	if e.cfg.Appended == nil {
+		e.cfg.Appended = func(int, int, time.Duration) {}
 	}
 	e.run, e.cancel = context.WithCancel(context.Background())
 	return e

@@ -111,7 +111,10 @@ type (
 		tenant domain.TenantID
 		name   string
 	}
-	effAppend    struct{ batch store.Batch }
+	effAppend struct {
+		batch            store.Batch
+		commands, events int
+	}
 	effReacquire struct { // settle an append whose outcome is unknown
 		batch store.Batch
 		epoch uint64

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -350,9 +351,17 @@ func (g *gather) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
+// writers join small pieces. A segment of a few lines is not worth a buffer of its own.
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
+
 // WriteTo implements io.WriterTo: large pieces go out as they are, small ones are joined.
 func (g *gather) WriteTo(w io.Writer) (int64, error) {
-	b := bufio.NewWriterSize(w, 64<<10)
+	b := writers.Get().(*bufio.Writer)
+	b.Reset(w)
+	defer func() {
+		b.Reset(nil)
+		writers.Put(b)
+	}()
 	var n int64
 	for ; len(g.pieces) > 0; g.pieces = g.pieces[1:] {
 		k, err := b.Write(g.pieces[0])
