@@ -238,6 +238,9 @@ func (s *server) ready(ctx context.Context) error {
 	if err := s.store.Ping(ctx); err != nil {
 		return err
 	}
+	if err := httpapi.OpenFiles(); err != nil {
+		return err
+	}
 	if s.fleet != nil {
 		// A partition that stands still is no reason to send requests elsewhere: they would
 		// come back to its owner.

@@ -84,6 +84,7 @@ type agent struct {
 	sequence uint64 // of the exchange that open came with
 	class    *class // of the openings
 	offered  int    // slots that the openings have of it
+	ranked   int    // the same when it got its place in the ranking of its class; 0: it has none
 }
 
 // poolView is a pool as the board knows it.

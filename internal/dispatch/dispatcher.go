@@ -123,7 +123,7 @@ func (d *Dispatcher) changed() {
 
 // wake ends a runner's waiting poll so that it is told the news. mu is held.
 func (d *Dispatcher) wake(id domain.RunnerID) {
-	if p := d.polls[id]; p != nil && p.news != nil && !p.woken {
+	if p := d.polls[id]; p != nil && !p.woken {
 		p.woken = true
 		close(p.news)
 	}

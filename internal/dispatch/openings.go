@@ -26,7 +26,8 @@ type class struct {
 	pool            domain.PoolID
 	labels, aliases []string
 	members         int
-	open            ranking // those with open slots, in the order in which placement takes them
+	slots           int     // open ones of its members
+	open            ranking // those with open slots, in the order in which placement takes them, and some without
 }
 
 func newOpenings() openings {
@@ -81,18 +82,65 @@ func (c *class) answers() []string {
 	return out
 }
 
-// has says how many slots of a runner are open now.
+// has says how many slots of a runner are open now. One without any keeps its place in the ranking
+// until a placement comes across it: most are between two polls, and back in a moment with as many.
 func (o *openings) has(a *agent, slots int) {
 	if a.class == nil || a.offered == slots {
 		return
 	}
-	if a.offered > 0 {
-		a.class.open.remove(a)
-	}
 	o.slots += slots - a.offered
 	o.inPool[a.pool] += slots - a.offered
-	if a.offered = slots; slots > 0 {
+	a.class.slots += slots - a.offered
+	if a.offered = slots; slots > 0 && a.ranked != slots {
+		a.class.open.remove(a)
+		a.ranked = slots
 		a.class.open.add(a)
+	}
+}
+
+// drop forgets the slots of a runner that is gone.
+func (o *openings) drop(a *agent) {
+	o.has(a, 0)
+	if a.class != nil {
+		a.class.open.remove(a)
+	}
+}
+
+// best visits the members whose slots n jobs can get, in order, and says how many of its slots.
+// Placement takes from whoever has most left, so it takes all of them down to one level.
+func (c *class) best(n int, visit func(a *agent, slots int)) {
+	var some []*agent
+	level, above := 0, 0 // what the last of them has, and how many slots the others have above that
+	c.first(n, func(a *agent) bool {
+		deeper := len(some) * (level - a.offered)
+		if above+deeper >= n && len(some) > 0 {
+			return false
+		}
+		some, level, above = append(some, a), a.offered, above+max(deeper, 0)
+		return true
+	})
+	if len(some) == 0 {
+		return
+	}
+	level = max(level-(n-above+len(some)-1)/len(some), 0)
+	for _, a := range some {
+		visit(a, a.offered-level)
+	}
+}
+
+// first visits up to n members with open slots, in order, as long as more is true.
+func (c *class) first(n int, visit func(*agent) (more bool)) {
+	var gone []*agent
+	c.open.each(func(a *agent) bool {
+		if a.offered == 0 {
+			gone = append(gone, a)
+			return true
+		}
+		n--
+		return visit(a) && n > 0
+	})
+	for _, a := range gone {
+		c.open.remove(a)
 	}
 }
 
@@ -104,7 +152,7 @@ func (o *openings) fitting(wishes []placement.Head) map[*class]int {
 		w := &wishes[i]
 		if len(w.RunsOn) == 0 {
 			for _, c := range o.classes {
-				if c.open.len > 0 {
+				if c.slots > 0 {
 					out[c] += w.Count
 				}
 			}
@@ -117,12 +165,12 @@ func (o *openings) fitting(wishes []placement.Head) map[*class]int {
 			}
 		}
 		for c := range rarest {
-			if c.open.len > 0 {
+			if c.slots > 0 {
 				out[c] += w.Count
 			}
 		}
 		for c := range o.aliased {
-			if c.open.len > 0 && !rarest[c] {
+			if c.slots > 0 && !rarest[c] {
 				out[c] += w.Count
 			}
 		}
@@ -133,15 +181,15 @@ func (o *openings) fitting(wishes []placement.Head) map[*class]int {
 // chunkMost is when a part of a ranking is split: what one change moves in memory.
 const chunkMost = 512
 
-// ranking is runners in the order in which placement takes their slots: those with most first,
-// then by identifier. It is a list in parts, each of them in order.
+// ranking is runners in the order in which placement takes their slots: those with most first, as
+// ranked says, then by identifier. It is a list in parts, each of them in order.
 type ranking struct {
 	parts [][]*agent
 	len   int
 }
 
 func compareAgents(a, b *agent) int {
-	return cmp.Or(cmp.Compare(b.offered, a.offered), cmp.Compare(a.Runner.Runner, b.Runner.Runner))
+	return cmp.Or(cmp.Compare(b.ranked, a.ranked), cmp.Compare(a.Runner.Runner, b.Runner.Runner))
 }
 
 // find is the part where a runner is or belongs, its place there, and whether it is there.
@@ -179,9 +227,13 @@ func (r *ranking) add(a *agent) {
 	}
 }
 
+// remove takes a runner out, if it is in. It is ranked by nothing then.
 func (r *ranking) remove(a *agent) {
+	if a.ranked == 0 {
+		return
+	}
 	part, at, found := r.find(a)
-	if !found {
+	if a.ranked = 0; !found {
 		return
 	}
 	r.len--
@@ -190,33 +242,11 @@ func (r *ranking) remove(a *agent) {
 	}
 }
 
-// best visits the runners whose slots n jobs can get, in order, and says how many of its slots.
-// Placement takes from whoever has most left, so it takes all of them down to one level.
-func (r *ranking) best(n int, visit func(a *agent, slots int)) {
-	var some []*agent
-	level, above := 0, 0 // what the last of them has, and how many slots the others have above that
-	r.first(n, func(a *agent) bool {
-		deeper := len(some) * (level - a.offered)
-		if above+deeper >= n && len(some) > 0 {
-			return false
-		}
-		some, level, above = append(some, a), a.offered, above+max(deeper, 0)
-		return true
-	})
-	if len(some) == 0 {
-		return
-	}
-	level = max(level-(n-above+len(some)-1)/len(some), 0)
-	for _, a := range some {
-		visit(a, a.offered-level)
-	}
-}
-
-// first visits up to n runners in order, as long as more is true.
-func (r *ranking) first(n int, visit func(*agent) (more bool)) {
+// each visits runners in order, for as long as visit wants.
+func (r *ranking) each(visit func(*agent) (on bool)) {
 	for _, p := range r.parts {
 		for _, a := range p {
-			if n--; n < 0 || !visit(a) {
+			if !visit(a) {
 				return
 			}
 		}

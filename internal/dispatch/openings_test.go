@@ -114,6 +114,35 @@ func TestAPlacementLooksAtWhatItsJobsCanGet(t *testing.T) {
 	}
 }
 
+// A poll that ends and begins again moves nothing: its runner keeps its place among those with open
+// slots, and a placement that comes meanwhile passes it over.
+func TestARunnerBetweenTwoPollsKeepsItsPlace(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	b := newBoard(Timing{Lease: time.Minute, Abandon: time.Minute})
+	crowd(b, 3, now, func(int) []string { return []string{"linux"} }, func(int) int { return 1 })
+	open := &b.agents["rnr_000000"].class.open
+	for id := range b.agents {
+		b.left(id, now)
+		if open.len != 3 {
+			t.Fatalf("%d in the ranking when %s is between two polls", open.len, id)
+		}
+		b.heard(id, 2, true, false, offersOf(id, 1), now)
+	}
+	b.left("rnr_000000", now)
+	b.addHead(head{tenant: "tnt_a", run: "run_1", class: domain.ClassBatch, tier: domain.TierTrusted,
+		runsOn: []string{"linux"}, since: now})
+	if offers := b.offers(b.lines.wishes()); len(offers) != 1 || offers[0].Runner != "rnr_000001" {
+		t.Errorf("offers while the first is away: %+v", offers)
+	}
+	if open.len != 2 || b.openings.slots != 2 {
+		t.Errorf("%d in the ranking, %d slots", open.len, b.openings.slots)
+	}
+	b.heard("rnr_000000", 3, true, false, offersOf("rnr_000000", 1), now)
+	if offers := b.offers(b.lines.wishes()); len(offers) != 1 || offers[0].Runner != "rnr_000000" {
+		t.Errorf("offers when it is back: %+v", offers)
+	}
+}
+
 func TestARankingKeepsItsOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var r ranking
@@ -125,15 +154,12 @@ func TestARankingKeepsItsOrder(t *testing.T) {
 			delete(there, id)
 			continue
 		}
-		a := &agent{Runner: pool.Runner{Runner: id}, offered: 1 + random.IntN(3)}
+		a := &agent{Runner: pool.Runner{Runner: id}, ranked: 1 + random.IntN(3)}
 		r.add(a)
 		there[id] = a
 	}
 	var got []*agent
-	r.first(r.len, func(a *agent) bool {
-		got = append(got, a)
-		return true
-	})
+	r.each(func(a *agent) bool { got = append(got, a); return true })
 	if len(got) != len(there) || !slices.IsSortedFunc(got, compareAgents) {
 		t.Errorf("%d of %d in the ranking, in order: %v", len(got), len(there), slices.IsSortedFunc(got, compareAgents))
 	}
@@ -146,7 +172,7 @@ func TestARankingKeepsItsOrder(t *testing.T) {
 		t.Error("somebody else is in the ranking")
 	}
 	for _, a := range slices.SortedFunc(slices.Values(got), func(x, y *agent) int {
-		return cmp.Compare(x.offered, y.offered)
+		return cmp.Compare(x.ranked, y.ranked)
 	}) {
 		r.remove(a)
 	}

@@ -92,7 +92,7 @@ func (b *board) offers(wishes []placement.Head) []placement.Offer {
 		if p == nil || !b.leads(p.partition) {
 			continue
 		}
-		c.open.best(jobs, func(a *agent, slots int) {
+		c.best(jobs, func(a *agent, slots int) {
 			b.eachOpen(a, func(slot domain.SlotToken) bool {
 				out = append(out, placement.Offer{Runner: a.Runner.Runner, Pool: c.pool, Labels: c.labels, Tiers: p.tiers,
 					Slot: slot, Aliases: c.aliases})

@@ -28,6 +28,9 @@ type Poll struct {
 	batches  bool                       // it takes manifests that are signed together
 	news     chan struct{}              // nil before the first Look
 	woken    bool                       // news is closed
+	quiet    bool                       // when it was taken in there was nothing to say
+	over     bool                       // it has left its place to whoever comes next
+	led      bool                       // this server led the pool when it left
 	res      *runnerv1.ExchangeResponse // nil: nothing to say yet
 }
 
@@ -80,24 +83,25 @@ func (d *Dispatcher) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (
 // hear notes that a runner spoke, and which slots it offers. A poll takes the place of the one that
 // came before: that one's connection may be gone without a word, and it is not to outlive this one.
 func (d *Dispatcher) hear(who agent, p *Poll, req *runnerv1.ExchangeRequest) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.speaks(p.pools) {
-		return errNotLeader
-	}
 	offers := make([]domain.SlotToken, 0, len(req.GetOffers()))
 	for _, o := range req.GetOffers() {
 		if offerOf(p.runner, o) {
 			offers = append(offers, domain.SlotToken(o))
 		}
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.speaks(p.pools) {
+		return errNotLeader
+	}
 	d.board.heard(p.runner, req.GetSequence(), p.polling, req.GetDraining(), offers, d.now())
 	d.known(who, req)
 	if p.polling {
 		d.wake(p.runner) // whoever is there ends now
-		d.polls[p.runner] = p
+		d.polls[p.runner], p.news = p, make(chan struct{})
+		p.quiet = len(d.board.grip[p.runner]) == 0 && !brings(req) && len(req.GetRenewals()) == 0
 	}
-	if p.polling || len(offers) > 0 {
+	if len(d.board.lines) > 0 && (p.polling || len(offers) > 0) { // else there is nothing to place
 		d.changed()
 	}
 	return nil
@@ -128,20 +132,52 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 		return 0, true
 	}
 	d := p.d
-	d.mu.Lock()
-	if d.polls[p.runner] != p {
-		d.mu.Unlock()
+	if p.quiet {
+		p.quiet = false
+		if rest := p.deadline - d.cfg.Host.Elapsed(); rest > 0 && !p.hasNews() {
+			return rest, false
+		}
+	}
+	orders, again, step := p.collect()
+	switch step {
+	case parts:
+		return 0, true
+	case waits:
+		return again, false
+	}
+	if d.tell(ctx, orders, p, p.res) {
+		again = min(again, tellAgain)
+	}
+	rest := p.deadline - d.cfg.Host.Elapsed()
+	if tells(p.res) || rest <= 0 || len(orders) > 0 && !d.Leads(p.pools) {
 		return 0, true
 	}
-	if p.news == nil || p.woken {
-		p.news, p.woken = make(chan struct{}), false
+	return min(rest, again), false
+}
+
+// What a poll does next.
+type pollStep int
+
+const (
+	says  pollStep = iota // what there is
+	waits                 // for further leases, which are on their way
+	parts                 // it has left: there is nothing, and nothing to wait for any more
+)
+
+// collect is what there is to say now. It is one step under the lock, which jobs need as well:
+// there are as many polls as runners, and most come and go for nothing.
+func (p *Poll) collect() (orders []lease, again time.Duration, step pollStep) {
+	d := p.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.polls[p.runner] != p {
+		return nil, 0, parts
 	}
 	orders, cancels, again := d.outbox(p.runner, p.held)
-	coming := d.board.coming(p.runner)
-	d.mu.Unlock()
 	if len(orders) > 0 || tells(p.res) {
-		if wait := p.wait(coming); wait > 0 {
-			return wait, false
+		if wait := p.wait(d.board.coming(p.runner)); wait > 0 {
+			p.renew()
+			return nil, wait, waits
 		}
 	}
 	if p.res == nil && len(orders)+len(cancels) > 0 {
@@ -150,14 +186,30 @@ func (p *Poll) Look(ctx context.Context) (limit time.Duration, over bool) {
 	if p.res != nil {
 		p.res.Cancels = cancels
 	}
-	if d.tell(ctx, orders, p, p.res) {
-		again = min(again, tellAgain)
+	patient := p.deadline > d.cfg.Host.Elapsed() && d.speaks(p.pools)
+	if len(orders) == 0 && !patient && !tells(p.res) {
+		p.part()
+		return nil, 0, parts
 	}
-	rest := p.deadline - d.cfg.Host.Elapsed()
-	if tells(p.res) || rest <= 0 || !d.Leads(p.pools) {
-		return 0, true
+	p.renew()
+	return orders, again, says
+}
+
+// renew is ready for further news; mu is held.
+func (p *Poll) renew() {
+	if p.woken {
+		p.news, p.woken = make(chan struct{}), false
 	}
-	return min(rest, again), false
+}
+
+// hasNews reports whether news has come since the last look.
+func (p *Poll) hasNews() bool {
+	select {
+	case <-p.news:
+		return true
+	default:
+		return false
+	}
 }
 
 // companyMost is how long an answer waits at most for leases of its runner that are being committed.
@@ -190,7 +242,7 @@ func (p *Poll) End() (*runnerv1.ExchangeResponse, error) {
 	}
 	p.leave()
 	p.publish()
-	if !tells(p.res) && !p.d.Leads(p.pools) {
+	if !tells(p.res) && !p.led {
 		return nil, errNotLeader // where it is heard from now on
 	}
 	return p.res, nil
@@ -199,13 +251,22 @@ func (p *Poll) End() (*runnerv1.ExchangeResponse, error) {
 // leave notes that nobody waits for this runner's news any more, unless another poll has taken the
 // place.
 func (p *Poll) leave() {
+	if p.over {
+		return
+	}
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	p.part()
+}
+
+// part is leave; mu is held.
+func (p *Poll) part() {
 	d := p.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.polls[p.runner] == p {
 		delete(d.polls, p.runner)
 		d.board.left(p.runner, d.now())
 	}
+	p.over, p.led = true, d.speaks(p.pools)
 }
 
 // publish tells a runner the keys that verify manifests when it lacks one of them: they change

@@ -114,7 +114,7 @@ func (b *board) dismiss(id domain.RunnerID) {
 	if a == nil {
 		return
 	}
-	b.openings.has(a, 0)
+	b.openings.drop(a)
 	b.openings.leave(a.class)
 	delete(b.agents, id)
 	delete(b.session, a.Session)

@@ -35,6 +35,7 @@ func (r *Refusal) Unwrap() error { return r.Rejection }
 const (
 	codeInternal    = "internal"
 	codeUnavailable = "unavailable"
+	codeFiles       = "open_files_exhausted"
 	codeCancelled   = "cancelled"
 	codeDeadline    = "deadline_exceeded"
 	codeAbsent      = "unimplemented"
@@ -49,6 +50,7 @@ func TransportCodes() []struct{ Code, Means string } {
 	return []struct{ Code, Means string }{
 		{codeInternal, "Something failed inside the server; the request's id finds the line in its log."},
 		{codeUnavailable, "The server can't do it now; try again, with the same idempotency key."},
+		{codeFiles, "The server has as many files and connections open as it may; try again, and raise ulimit -n."},
 		{codeCancelled, "The client went away before the answer."},
 		{codeDeadline, "The client's own deadline passed before the answer."},
 		{codeAbsent, "This server doesn't have that procedure, or not in this version."},
@@ -92,6 +94,7 @@ var statuses = map[string]status{
 	string(domain.CodeTooManyOpenJobs):     {connect.CodeResourceExhausted, http.StatusTooManyRequests},
 	string(domain.CodeOverloaded):          {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	codeInternal:                           {connect.CodeInternal, http.StatusInternalServerError},
+	codeFiles:                              {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	codeUnavailable:                        {connect.CodeUnavailable, http.StatusServiceUnavailable},
 	codeCancelled:                          {connect.CodeCanceled, 499},
 	codeDeadline:                           {connect.CodeDeadlineExceeded, http.StatusGatewayTimeout},
@@ -173,6 +176,11 @@ func (s *Server) explain(ctx context.Context, err error) *fairleadv1.ErrorInfo {
 		s.log.WarnContext(ctx, "request refused for now", fault(c, err)...)
 	case errors.As(err, &rpc) && !rpc.IsRemote() && codeOfRPC(rpc.Code()) != codeInternal:
 		answer.Code, answer.Message = codeOfRPC(rpc.Code()), rpc.Message()
+	case outOfFiles(err):
+		answer.Code, answer.RetryAfterSeconds = codeFiles, 1
+		answer.Message = "The server has as many files and connections open as it may, and this needs one more; try " +
+			"again. Its operator can raise the limit (ulimit -n)."
+		s.log.ErrorContext(ctx, "no more files can be opened: raise ulimit -n (LimitNOFILE= of a unit)", fault(c, err)...)
 	default:
 		answer.Code = codeInternal
 		answer.Message = "Something failed inside the server. Its log has more under " + c.request + "."

@@ -42,9 +42,25 @@ type Poll interface {
 // pollBytesMax bounds the body of what is tried here: offers, and reports that are short.
 const pollBytesMax = 16 << 10
 
+// pollAnswerShort is an answer that needs no time limit of its own over HTTP/2: it waits for nothing
+// but its connection, which has one. To set one there is a message and a timer for each poll.
+const pollAnswerShort = 4 << 10
+
+// turnsFor is how many polls that have nothing to say are taken in or ended at a time, for each
+// processor. A job's way leads through a dozen goroutines and the locks that polls take as well:
+// behind thousands of polls that come and go at once, each of these would wait for all of those. So
+// such polls wait for their turn, holding nothing. What has news does not wait.
+const turnsFor = 16
+
+// turnWait is after how long a poll goes on without a turn: whoever has one may be waiting for the
+// store, and runners don't wait for ever.
+const turnWait = 5 * time.Second
+
 // exchange is one that was taken in.
 type exchange struct {
 	poll    Poll
+	idle    bool // it brings nothing and holds nothing
+	turn    bool // it has one of the server's turns
 	session domain.SessionID
 	began   time.Time
 	until   time.Time // the caller's own limit; zero: none
@@ -70,8 +86,9 @@ func plainExchange(r *http.Request) bool {
 // servePoll serves an exchange, or reports that it is to go the ordinary way.
 func (s *Server) servePoll(w http.ResponseWriter, r *http.Request) bool {
 	defer s.pollBarrier(r)
-	x := s.takeIn(w, r)
-	if x == nil {
+	x := &exchange{began: s.now()}
+	defer s.passTurn(x)
+	if !s.takeIn(w, r, x) {
 		return false
 	}
 	for {
@@ -84,6 +101,7 @@ func (s *Server) servePoll(w http.ResponseWriter, r *http.Request) bool {
 
 // awaitNews reports whether it is worth another look.
 func (s *Server) awaitNews(ctx context.Context, x *exchange, limit time.Duration) bool {
+	s.passTurn(x)
 	if !x.until.IsZero() {
 		limit = min(limit, time.Until(x.until))
 	}
@@ -93,6 +111,7 @@ func (s *Server) awaitNews(ctx context.Context, x *exchange, limit time.Duration
 	case <-x.poll.News():
 		return true
 	case <-timer.C:
+		s.awaitTurn(ctx, x, x.poll.News())
 		return x.until.IsZero() || time.Now().Before(x.until)
 	case <-ctx.Done():
 		return false
@@ -101,12 +120,44 @@ func (s *Server) awaitNews(ctx context.Context, x *exchange, limit time.Duration
 	}
 }
 
-// takeIn reads an exchange and takes it in. nil: it goes the ordinary way, with its body.
-func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{began: s.now(), body: make([]byte, r.ContentLength)}
+// awaitTurn waits until an exchange that has nothing to say may go on: with a turn, or without one
+// because there is news after all, or no time left.
+func (s *Server) awaitTurn(ctx context.Context, x *exchange, news <-chan struct{}) {
+	if !x.idle {
+		return
+	}
+	select {
+	case s.turns <- struct{}{}:
+		x.turn = true
+		return
+	default:
+	}
+	timer := time.NewTimer(turnWait)
+	defer timer.Stop()
+	select {
+	case s.turns <- struct{}{}:
+		x.turn = true
+	case <-news:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-s.drained.Done():
+	}
+}
+
+// passTurn lets the next one have its turn.
+func (s *Server) passTurn(x *exchange) {
+	if x.turn {
+		x.turn = false
+		<-s.turns
+	}
+}
+
+// takeIn reads an exchange and takes it in, or reports that it goes the ordinary way, with its body.
+func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, x *exchange) bool {
+	x.body = make([]byte, r.ContentLength)
 	if n, err := readWithin(w, r.Body, x.body, stallWait); err != nil {
 		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(x.body[:n]), r.Body))
-		return nil
+		return false
 	}
 	_ = r.Body.Close() // lets go of what net/http holds for it
 	req := new(runnerv1.ExchangeRequest)
@@ -124,6 +175,8 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) *exchange {
 	c := &call{principal: credential.Runner(x.session), route: runnerv1connect.RunnerServiceExchangeProcedure}
 	op := operations[c.route]
 	ctx := withCall(r.Context(), c)
+	x.idle = idle(req)
+	s.awaitTurn(ctx, x, nil)
 	err := s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(req, op.field)})
 	if err == nil {
 		x.poll, err = s.cfg.Polls.Begin(ctx, req)
@@ -131,7 +184,13 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) *exchange {
 	if err != nil || x.poll == nil {
 		return s.ordinary(r, x.body)
 	}
-	return x
+	return true
+}
+
+// idle reports whether an exchange is the poll of a runner that has nothing to do.
+func idle(req *runnerv1.ExchangeRequest) bool {
+	return req.GetWaitMs() > 0 && len(req.GetChunks())+len(req.GetProgress())+len(req.GetResults())+
+		len(req.GetDeclines())+len(req.GetRenewals()) == 0
 }
 
 // readWithin reads all of a short body, which has come already or comes in a moment. Whoever does
@@ -154,9 +213,9 @@ func readWithin(w http.ResponseWriter, from io.Reader, into []byte, limit time.D
 }
 
 // ordinary puts a body back that was read.
-func (s *Server) ordinary(r *http.Request, body []byte) *exchange {
+func (s *Server) ordinary(r *http.Request, body []byte) bool {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return nil
+	return false
 }
 
 // answerPoll writes the answer. An exchange without one goes the ordinary way, for the rest of its
@@ -175,8 +234,9 @@ func (s *Server) answerPoll(w http.ResponseWriter, r *http.Request, x *exchange)
 				x.body = again
 			}
 		}
-		return s.ordinary(r, x.body) != nil
+		return s.ordinary(r, x.body)
 	}
+	s.passTurn(x) // to write may take as long as the runner lets it
 	c := &call{request: newRequestID(), route: runnerv1connect.RunnerServiceExchangeProcedure, quiet: true}
 	if passed := forwardedOf(r.Context()); passed != nil {
 		passed.adopt(c)
@@ -185,7 +245,9 @@ func (s *Server) answerPoll(w http.ResponseWriter, r *http.Request, x *exchange)
 	out := &writer{ResponseWriter: w, control: http.NewResponseController(w)}
 	s.headers(out, r, c)
 	out.Header().Set("Content-Type", "application/proto")
-	_ = out.control.SetWriteDeadline(time.Now().Add(stallWait)) // and for what net/http sends after this
+	if r.ProtoMajor < 2 || len(answer) > pollAnswerShort {
+		_ = out.control.SetWriteDeadline(time.Now().Add(stallWait)) // and for what net/http sends after this
+	}
 	n, _ := w.Write(answer)
 	out.status, out.bytes = http.StatusOK, int64(n)
 	s.logAccess(r, out, c, s.now().Sub(x.began))

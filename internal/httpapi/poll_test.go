@@ -29,6 +29,7 @@ type hall struct {
 	memoryRunner
 	refuse   error // of Begin
 	closing  error // of End
+	inside   func(*runnerv1.ExchangeRequest)
 	news     chan struct{}
 	plain    atomic.Int32 // exchanges that were taken in here
 	ordinary atomic.Int32
@@ -40,6 +41,9 @@ func (h *hall) Begin(_ context.Context, req *runnerv1.ExchangeRequest) (Poll, er
 	h.plain.Add(1)
 	if h.refuse != nil {
 		return nil, h.refuse
+	}
+	if h.inside != nil {
+		h.inside(req)
 	}
 	if req.GetSession() == "panic" {
 		panic("this session")
@@ -152,6 +156,55 @@ func TestNewsAndAStoppingServerEndAPoll(t *testing.T) {
 	}
 }
 
+// Polls without news come and go a few at a time, whatever many are due at once: the rest hold
+// nothing that a job needs. What has news, and what brings something, does not wait for them.
+func TestPollsWithoutNewsWaitForTheirTurn(t *testing.T) {
+	h, w := newHall(t)
+	var inside, most atomic.Int32
+	release := make(chan struct{})
+	h.inside = func(req *runnerv1.ExchangeRequest) {
+		if req.GetSession() == "idle" {
+			if n := inside.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			<-release
+			inside.Add(-1)
+		}
+	}
+	client := runnersOf(w)["HTTP/2"]
+	exchange := func(req *runnerv1.ExchangeRequest) {
+		if res, err := client.Exchange(t.Context(), req); err != nil || res.GetToken() != "plain" {
+			t.Errorf("%s: %v, %v", req.GetSession(), res, err)
+		}
+	}
+	var told, answered sync.WaitGroup
+	told.Go(func() { exchange(&runnerv1.ExchangeRequest{Session: "waits", WaitMs: 60_000}) })
+	for h.waiting.Load() < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	turns := cap(w.server.turns)
+	for range 10 * turns {
+		answered.Go(func() { exchange(&runnerv1.ExchangeRequest{Session: "idle", WaitMs: 1}) })
+	}
+	for int(inside.Load()) < turns {
+		time.Sleep(time.Millisecond)
+	}
+	exchange(&runnerv1.ExchangeRequest{Session: "reports", WaitMs: 1, Results: []*runnerv1.Result{{Attempt: "att"}}})
+	close(h.news)
+	told.Wait() // while nobody gives a turn back
+	if n := int(inside.Load()); n != turns {
+		t.Errorf("%d inside, of %d turns", n, turns)
+	}
+	close(release)
+	answered.Wait()
+	if n := int(most.Load()); n > turns {
+		t.Errorf("%d at once; there are %d turns", n, turns)
+	}
+	if len(w.server.turns) != 0 {
+		t.Errorf("%d turns were not given back", len(w.server.turns))
+	}
+}
+
 // What has no answer here is said in the ordinary way, for the rest of the poll's time.
 func TestAnExchangeThatFailsGoesTheOrdinaryWay(t *testing.T) {
 	for name, fail := range map[string]func(*hall){
@@ -254,6 +307,38 @@ type stubborn struct{ head http.Header }
 func (s *stubborn) Header() http.Header       { return s.head }
 func (*stubborn) Write(p []byte) (int, error) { return len(p), nil }
 func (*stubborn) WriteHeader(int)             {}
+
+// A time limit for an answer is a message and a timer over HTTP/2, where the connection has one.
+func TestAShortAnswerSetsNoTimeLimitOverHTTP2(t *testing.T) {
+	_, w := newHall(t)
+	body, err := proto.Marshal(&runnerv1.ExchangeRequest{Session: "ses_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, wanted := range map[int]bool{1: true, 2: false} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, runnerv1connect.RunnerServiceExchangeProcedure,
+			bytes.NewReader(body))
+		r.Header.Set("Content-Type", "application/proto")
+		r.ProtoMajor = version
+		limited := &limited{stubborn: stubborn{http.Header{}}}
+		if w.server.ServeHTTP(limited, r); limited.set != wanted {
+			t.Errorf("HTTP/%d: a limit is set: %v", version, limited.set)
+		}
+	}
+	if limit := w.server.HTTPServer().HTTP2.WriteByteTimeout; limit <= 0 {
+		t.Error("a connection of HTTP/2 has no limit")
+	}
+}
+
+type limited struct {
+	stubborn
+	set bool
+}
+
+func (l *limited) SetWriteDeadline(time.Time) error {
+	l.set = true
+	return nil
+}
 
 // What a poll that waits holds, above net/http: little enough that a hundred thousand fit.
 func TestAPollThatWaitsHoldsLittle(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"time"
 
 	"connectrpc.com/connect/v2"
@@ -67,6 +68,7 @@ type Server struct {
 	routes []Route
 	serve  http.Handler // mux behind the middleware
 
+	turns   chan struct{} // see turnsFor
 	drained context.Context
 	drain   context.CancelFunc
 }
@@ -81,7 +83,8 @@ type Route struct {
 
 // New builds the handler.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, access: cfg.Access, log: cfg.Log, now: cfg.Now, mux: http.NewServeMux()}
+	s := &Server{cfg: cfg, access: cfg.Access, log: cfg.Log, now: cfg.Now, mux: http.NewServeMux(),
+		turns: make(chan struct{}, turnsFor*runtime.GOMAXPROCS(0))}
 	if s.access == nil {
 		s.access = Allow
 	}
@@ -212,6 +215,7 @@ func (s *Server) HTTPServer() *http.Server {
 		IdleTimeout:       idleWait,
 		MaxHeaderBytes:    headerBytesMax,
 		Protocols:         Protocols(),
+		HTTP2:             &http.HTTP2Config{WriteByteTimeout: stallWait},
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
