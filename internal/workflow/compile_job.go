@@ -36,6 +36,8 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	}
 	c.wholeEnv(in.EnvFrom, jobEnvScope())
 	c.other(in)
+	c.called(in)
+	c.group(in.Group)
 	job.Permissions = permissions(in.Permissions)
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)

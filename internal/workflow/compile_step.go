@@ -124,16 +124,18 @@ func (c *compiler) builtin(n *syntax.Node) {
 // action accepts the one action that is built in, at any version: checkout.
 func (c *compiler) action(in *syntax.Step) {
 	text := scalarText(in.Uses)
-	name, version, pinned := strings.Cut(text, "@")
+	if why := badAction(text); why != "" {
+		c.reports.Add(syntax.CodeInvalidReference, in.Uses.Range,
+			fmt.Sprintf("%s is not an action: %s", syntax.Quote(text), why),
+			"write OWNER/REPOSITORY@VERSION, like actions/checkout@v4, or ./FOLDER for an action of the repository")
+		return
+	}
+	name, _, _ := strings.Cut(text, "@")
 	if !strings.EqualFold(name, "actions/checkout") {
 		c.reports.Add(syntax.CodeUnsupportedAction, in.Uses.Range,
 			fmt.Sprintf("the action %s can't be used: actions are part of the workflow language, but not available yet",
 				syntax.Quote(text)), "do the same with run; actions/checkout is built in")
 		return
-	}
-	if !pinned || version == "" {
-		c.reports.Add(syntax.CodeInvalidValue, in.Uses.Range, "uses must name a version, like actions/checkout@v4",
-			"or write the step as - checkout")
 	}
 	for _, p := range in.With {
 		if neutralOption(p) {
@@ -157,7 +159,8 @@ func (c *compiler) script(step *plan.Step, in *syntax.Step, visible *stepScope, 
 	c.template(in.Run, stepKeyScope("run", visible))
 	step.Name = title(step.Script)
 	if strings.TrimSpace(step.Script) == "" {
-		c.reports.Add(syntax.CodeEmptyValue, in.Run.Range, "run is empty", "write a command")
+		c.reports.Add(syntax.CodeEmptyScript, in.Node.Range, "the script of the step is empty, so it does nothing",
+			"write a command, or remove the step")
 	}
 	if in.WorkDir != nil {
 		c.template(in.WorkDir, stepKeyScope("working-directory", visible))
@@ -186,6 +189,9 @@ func (c *compiler) shell(n *syntax.Node, s scope) string {
 	known := []string{"bash", "sh", "python", "pwsh"}
 	v, ok := c.static(n, s)
 	text := strings.TrimSpace(v.Text())
+	if lower := strings.ToLower(text); slices.Contains(known, lower) || lower == "cmd" || lower == "powershell" {
+		text = lower
+	}
 	switch {
 	case !ok, slices.Contains(known, text), strings.Count(text, "{0}") == 1:
 	case strings.Count(text, "{0}") > 1:

@@ -21,7 +21,7 @@ const (
 	CodeMergeKey          Code = "merge_key"
 	CodeKeyNotText        Code = "key_not_text"
 	CodeInvalidAlias      Code = "invalid_alias"
-	CodeUnsupportedTag    Code = "unsupported_tag"
+	CodeUnsupportedTag    Code = "invalid_tag"
 	CodeTooManyProblems   Code = "too_many_problems"
 )
 
@@ -64,25 +64,27 @@ const (
 
 // Codes of jobs and steps.
 const (
-	CodeNoJobs          Code = "no_jobs"
-	CodeTooManyJobs     Code = "too_many_jobs"
-	CodeInvalidJobID    Code = "invalid_job_id"
-	CodeUnknownNeed     Code = "unknown_need"
-	CodeSelfNeed        Code = "self_need"
-	CodeDuplicateNeed   Code = "duplicate_need"
-	CodeNeedCycle       Code = "need_cycle"
-	CodeNoSteps         Code = "no_steps"
-	CodeTooManySteps    Code = "too_many_steps"
-	CodeInvalidStepID   Code = "invalid_step_id"
-	CodeDuplicateStepID Code = "duplicate_step_id"
-	CodeNoAction        Code = "step_without_action"
-	CodeTwoActions      Code = "step_with_two_actions"
-	CodeUnknownBuiltin  Code = "unknown_builtin"
-	CodeMisplacedKey    Code = "misplaced_key"
-	CodeUnknownShell    Code = "unknown_shell"
-	CodeInvalidTimeout  Code = "invalid_timeout"
-	CodeInvalidRetry    Code = "invalid_retry"
-	CodePlanTooLarge    Code = "plan_too_large"
+	CodeNoJobs           Code = "no_jobs"
+	CodeTooManyJobs      Code = "too_many_jobs"
+	CodeInvalidJobID     Code = "invalid_job_id"
+	CodeUnknownNeed      Code = "unknown_need"
+	CodeSelfNeed         Code = "self_need"
+	CodeDuplicateNeed    Code = "duplicate_need"
+	CodeNeedCycle        Code = "need_cycle"
+	CodeNoSteps          Code = "no_steps"
+	CodeTooManySteps     Code = "too_many_steps"
+	CodeInvalidStepID    Code = "invalid_step_id"
+	CodeDuplicateStepID  Code = "duplicate_step_id"
+	CodeNoAction         Code = "step_without_action"
+	CodeTwoActions       Code = "step_with_two_actions"
+	CodeUnknownBuiltin   Code = "unknown_builtin"
+	CodeMisplacedKey     Code = "misplaced_key"
+	CodeEmptyScript      Code = "empty_script"
+	CodeInvalidReference Code = "invalid_reference"
+	CodeUnknownShell     Code = "unknown_shell"
+	CodeInvalidTimeout   Code = "invalid_timeout"
+	CodeInvalidRetry     Code = "invalid_retry"
+	CodePlanTooLarge     Code = "plan_too_large"
 )
 
 // Codes of expressions. Those that package expr finds have the same text there.
@@ -133,7 +135,8 @@ func Codes() []CodeEntry {
 // severity is that of the table of codes; a test compares the two.
 func severity(code Code) Severity {
 	switch code {
-	case CodeAlwaysTrue, CodeExpressionInjection, CodeUndefinedReference, CodeNumberChanged, CodeNeverFires:
+	case CodeAlwaysTrue, CodeExpressionInjection, CodeUndefinedReference, CodeNumberChanged, CodeNeverFires,
+		CodeEmptyScript:
 		return Warning
 	case CodeNoToken, CodeFairleadOnly:
 		return Info
@@ -222,6 +225,8 @@ func jobCodes() []CodeEntry {
 		{CodeTwoActions, Error, "A step has more than one of run, uses and deploy."},
 		{CodeUnknownBuiltin, Error, "A step that is only a word names no built-in."},
 		{CodeMisplacedKey, Error, "A key has no effect on this kind of step."},
+		{CodeEmptyScript, Warning, "The script of a step is empty, so the step does nothing."},
+		{CodeInvalidReference, Error, "A uses names no action or workflow in a form that can be found."},
 		{CodeUnknownShell, Error, "The shell is not one of the known ones, and no command with exactly one {0} in it."},
 		{CodeInvalidTimeout, Error, "A timeout is not a positive number of minutes within the bound."},
 		{CodeInvalidRetry, Error, "A retry policy is not valid."},

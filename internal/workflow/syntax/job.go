@@ -172,7 +172,7 @@ func (r *reader) step(n *Node) *Step {
 		ID:       scalarOf(f["id"]),
 		Name:     scalarOf(f["name"]),
 		If:       scalarOf(f["if"]),
-		Run:      scalarOf(f["run"]),
+		Run:      textOf(f["run"]),
 		Uses:     scalarOf(f["uses"]),
 		With:     pairsOf(f["with"]),
 		Shell:    scalarOf(f["shell"]),

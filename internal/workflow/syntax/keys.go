@@ -76,7 +76,7 @@ func stepKeys() []key {
 	return []key{
 		{name: "id", value: word()}, {name: "name", value: text().evaluated()},
 		{name: "if", value: conditionShape()},
-		{name: "run", value: word().evaluated()}, {name: "uses", value: word()},
+		{name: "run", value: text().evaluated()}, {name: "uses", value: word()},
 		{name: "with", value: mapOf(text()).evaluated().orEmpty()},
 		{name: "env", value: envShape()}, {name: "shell", value: word().evaluated()},
 		{name: "working-directory", value: text().evaluated()},

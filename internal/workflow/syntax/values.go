@@ -11,6 +11,14 @@ func scalarOf(p Pair) *Node {
 	return p.Value
 }
 
+// textOf is the value of a key if it is a scalar; an empty one counts as empty text.
+func textOf(p Pair) *Node {
+	if p.Value == nil || p.Value.Kind != Scalar || p.Value.unfit {
+		return nil
+	}
+	return p.Value
+}
+
 // scalarsOf is one value or a list of values.
 func scalarsOf(p Pair) []*Node {
 	if p.Value == nil || p.Value.Kind != Sequence {
