@@ -153,7 +153,7 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 				fmt.Sprintf("the context %q does not exist in %q", name, s.key),
 				"available are "+strings.Join(available(s.contexts), ", "))
 		case later:
-			c.reports.Add(syntax.CodeNotAvailable, c.place(n, span),
+			c.reports.Add(syntax.CodeUnsupportedContext, c.place(n, span),
 				fmt.Sprintf("the context %q is part of the workflow language, but not available yet", name), hint)
 		}
 	}
@@ -169,7 +169,7 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 			c.reports.Add(syntax.CodeFunctionNotAllowed, c.place(n, call.Span),
 				fmt.Sprintf("hashFiles() can't be used in %q", s.key), "")
 		case call.Name == "hashFiles":
-			c.reports.Add(syntax.CodeNotAvailable, c.place(n, call.Span),
+			c.reports.Add(syntax.CodeUnsupportedFunction, c.place(n, call.Span),
 				"hashFiles is part of the workflow language, but not available yet",
 				"compute the digest in the script, for example with sha256sum")
 		}
@@ -189,7 +189,7 @@ func available(contexts []string) []string {
 
 // lint applies the rules to a site.
 func (c *compiler) lint(site rule.Site, s scope) {
-	for _, spec := range c.triggers.Inputs {
+	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
 		site.Inputs = append(site.Inputs, rule.Input{Name: spec.Name, Type: spec.Type})
 	}
 	site.Jobs, site.Needs = c.jobIDs, c.needIDs

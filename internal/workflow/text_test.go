@@ -41,7 +41,7 @@ func TestBrokenTextIsRefusedAtItsPlace(t *testing.T) {
 		"merge key":            {"on: push\nenv: {<<: {a: b}}\n" + minimal[9:], "2:7 merge_key"},
 		"duplicate key":        {"on: push\nOn: push\n" + minimal[9:], "2:1 duplicate_key"},
 		"list as key":          {"? [a]\n: b\n" + minimal, "1:3 key_not_text"},
-		"unknown tag":          {"on: !event push\n" + minimal[9:], "1:5 unsupported_tag"},
+		"unknown tag":          {"on: !event push\n" + minimal[9:], "1:5 invalid_tag"},
 		"too deep":             {"on: " + strings.Repeat("[", 60) + strings.Repeat("]", 60), "1:54 yaml_too_deep"},
 		"far too deep":         {"on: " + strings.Repeat("[", 20_000), "1:10005 yaml_too_deep"},
 		"too many nodes":       {bomb(9), "6:20 yaml_too_many_nodes"},

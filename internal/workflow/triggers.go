@@ -28,7 +28,8 @@ type Triggers struct {
 	Events []string
 	Inputs []InputSpec // of workflow_dispatch
 
-	push *pushFilter // nil: push is not declared
+	push   *pushFilter // nil: push is not declared
+	called []InputSpec // inputs of workflow_call
 }
 
 // InputSpec is the declaration of one input of workflow_dispatch.
@@ -128,6 +129,18 @@ func readTriggers(src Source, w *syntax.Workflow, reports *syntax.Reports) Trigg
 			branches: r.filter(p.Branches), branchesIgnore: r.filter(p.BranchesIgnore),
 			tags: r.filter(p.Tags), tagsIgnore: r.filter(p.TagsIgnore),
 		}
+		r.filter(p.Paths)
+		r.filter(p.PathsIgnore)
+	}
+	for _, e := range w.On.Events {
+		for _, f := range []*syntax.Filter{e.Branches, e.BranchesIgnore, e.Paths, e.PathsIgnore} {
+			r.filter(f)
+		}
+	}
+	if call := w.On.Call; call != nil {
+		for _, in := range call.Inputs {
+			t.called = append(t.called, InputSpec{Name: in.Name.Value, Type: calledType(in.Type)})
+		}
 	}
 	if d := w.On.Dispatch; d != nil {
 		t.Events = append(t.Events, EventDispatch)
@@ -141,6 +154,14 @@ func readTriggers(src Source, w *syntax.Workflow, reports *syntax.Reports) Trigg
 		}
 	}
 	return t
+}
+
+// calledType is the type of an input of workflow_call; what is not valid was reported.
+func calledType(n *syntax.Node) string {
+	if n == nil {
+		return plan.InputString
+	}
+	return n.Value
 }
 
 func (r *triggerReader) input(in *syntax.Input) InputSpec {
