@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -293,4 +294,21 @@ func ExampleSpec_Next() {
 	next, _ := s.Next(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), time.UTC)
 	fmt.Println(next.ID)
 	// Output: 2026-11-30T04:00
+}
+
+func TestZonesAreThoseThatCanBeLoaded(t *testing.T) {
+	all := Zones()
+	if !slices.IsSorted(all) || len(all) < 500 {
+		t.Fatalf("%d zones", len(all))
+	}
+	for _, name := range all {
+		if _, err := time.LoadLocation(name); err != nil || !KnownZone(name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "Local", "europe/berlin", "Europe/Bonn", "../etc/passwd", "CEST"} {
+		if KnownZone(name) {
+			t.Errorf("%q is a zone", name)
+		}
+	}
 }

@@ -41,6 +41,7 @@ const (
 	CodeInvalidInputValue Code = "invalid_input_value"
 	CodeInvalidVariable   Code = "invalid_variable_name"
 	CodeInvalidSchedule   Code = "invalid_schedule"
+	CodeShortSchedule     Code = "short_schedule"
 )
 
 // Codes of what the language has and this release has not. Each begins with unsupported_.
@@ -55,7 +56,6 @@ const (
 	CodeUnsupportedServices    Code = "unsupported_services"
 	CodeUnsupportedBackground  Code = "unsupported_background_steps"
 	CodeUnsupportedRunnerGroup Code = "unsupported_runner_group"
-	CodeUnsupportedPaths       Code = "unsupported_paths_filter"
 	CodeUnsupportedContext     Code = "unsupported_context"
 	CodeUnsupportedFunction    Code = "unsupported_function"
 	CodeUnsupportedDynamic     Code = "unsupported_dynamic_value"
@@ -138,7 +138,7 @@ func severity(code Code) Severity {
 	case CodeAlwaysTrue, CodeExpressionInjection, CodeUndefinedReference, CodeNumberChanged, CodeNeverFires,
 		CodeEmptyScript:
 		return Warning
-	case CodeNoToken, CodeFairleadOnly:
+	case CodeNoToken, CodeFairleadOnly, CodeShortSchedule:
 		return Info
 	}
 	return Error
@@ -180,6 +180,7 @@ func keyCodes() []CodeEntry {
 		{CodeMissingInput, Error, "No value was given for an input that is required and has no default."},
 		{CodeInvalidInputValue, Error, "The value given for an input does not fit the input's type."},
 		{CodeInvalidVariable, Error, "The name of an environment variable is not valid."},
+		{CodeShortSchedule, Info, "The schedule is due more often than elsewhere, where it is started less often."},
 		{CodeInvalidSchedule, Error, "The time of a schedule, or its time zone, is not valid."},
 		{CodeNeverFires, Warning, "Nothing sends the event in this release, so it never starts the workflow."},
 		{CodeNoToken, Info, "Permissions are recorded, and jobs get no token at all yet: they can do less than is permitted."},
@@ -200,7 +201,6 @@ func unsupportedCodes() []CodeEntry {
 		{CodeUnsupportedServices, Error, "Services beside a job are not available yet."},
 		{CodeUnsupportedBackground, Error, "Steps that run beside each other are not available yet."},
 		{CodeUnsupportedRunnerGroup, Error, "Groups of runners are not available yet; pools have labels."},
-		{CodeUnsupportedPaths, Error, "A push can't be filtered by the files that it changes yet."},
 		{CodeUnsupportedContext, Error, "The context is part of the workflow language, but this release doesn't have it yet."},
 		{CodeUnsupportedFunction, Error, "The function is part of the workflow language, but this release doesn't have it yet."},
 		{CodeUnsupportedDynamic, Error, "The value comes from an expression that can't be evaluated at this place yet."},

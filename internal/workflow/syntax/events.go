@@ -63,7 +63,7 @@ func events() []event {
 }
 
 // sent are the events that can start a workflow in this release.
-func sent() []string { return []string{"push", "workflow_dispatch"} }
+func sent() []string { return []string{"push", "schedule", "workflow_dispatch"} }
 
 // keys are the settings that the event has.
 func (e event) keys() []key {
@@ -84,9 +84,6 @@ func (e event) keys() []key {
 	for _, name := range strings.Fields(e.filters) {
 		k := key{name: name, value: wordOrList()}
 		k.value.nonEmpty = true
-		if e.name == "push" && strings.HasPrefix(name, "paths") {
-			k.code, k.later = CodeUnsupportedPaths, "remove it; the workflow then runs whichever files changed"
-		}
 		out = append(out, k)
 	}
 	return out
@@ -104,7 +101,7 @@ func (e event) settings() shape {
 
 func scheduleKeys() []key {
 	return []key{{name: "cron", value: word(), required: true, hint: "write the times, like cron: '30 5 * * 1-5'"},
-		{name: "timezone", value: word()}}
+		{name: "timezone", value: word()}, {name: "catch-up", value: oneOf("latest", "all", "none")}}
 }
 
 func dispatchKeys() []key { return []key{{name: "inputs", value: mapOf(custom()).orEmpty()}} }

@@ -1,6 +1,12 @@
 package syntax
 
-import "slices"
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/cron"
+)
 
 // On is when a workflow starts.
 type On struct {
@@ -30,7 +36,7 @@ type Event struct {
 }
 
 // Time is one entry of schedule.
-type Time struct{ Cron, Timezone *Node }
+type Time struct{ Cron, Timezone, CatchUp *Node }
 
 // Callable is what a workflow takes from and gives to the one that calls it.
 type Callable struct {
@@ -102,12 +108,12 @@ func (r *reader) event(on *On, name, config *Node) {
 		for i, e := range all {
 			known[i] = e.name
 		}
-		r.add(CodeUnknownEvent, name, r.reports.Suggest(name.Value, known, "events of this release are push and workflow_dispatch"),
+		r.add(CodeUnknownEvent, name, r.reports.Suggest(name.Value, known, "events of this release are "+list(sent(), "and")),
 			"there is no event %s", Quote(name.Value))
 		return
 	}
 	if !slices.Contains(sent(), name.Value) {
-		r.add(CodeNeverFires, name, "it does no harm; push and workflow_dispatch are the events that start runs",
+		r.add(CodeNeverFires, name, "it does no harm; "+list(sent(), "and")+" are the events that start runs",
 			"nothing sends the event %q yet, so it never starts the workflow", name.Value)
 	}
 	p := Pair{name, config}
@@ -175,20 +181,33 @@ func (r *reader) schedule(p Pair) []*Time {
 	var out []*Time
 	for _, item := range p.Value.Items {
 		f := below(Pair{item, item})
-		t := &Time{Cron: scalarOf(f["cron"]), Timezone: scalarOf(f["timezone"])}
+		t := &Time{Cron: scalarOf(f["cron"]), Timezone: scalarOf(f["timezone"]), CatchUp: scalarOf(f["catch-up"])}
 		if t.Cron != nil {
-			if why := badCron(t.Cron.Value); why != "" {
-				r.add(CodeInvalidSchedule, t.Cron, "five fields are needed: minute, hour, day, month, weekday, like '30 5 * * 1-5'",
-					"%s is not a schedule: %s", Quote(t.Cron.Value), why)
-			}
+			r.cron(t.Cron)
 		}
-		if t.Timezone != nil && !zoneName(t.Timezone.Value) {
-			r.add(CodeInvalidSchedule, t.Timezone, "write it like Europe/Berlin", "%s is not the name of a time zone",
-				Quote(t.Timezone.Value))
+		if t.Timezone != nil && !cron.KnownZone(t.Timezone.Value) {
+			r.add(CodeInvalidSchedule, t.Timezone, r.reports.Suggest(t.Timezone.Value, cron.Zones(), "write it like Europe/Berlin"),
+				"there is no time zone %s", Quote(t.Timezone.Value))
 		}
 		out = append(out, t)
 	}
 	return out
+}
+
+func (r *reader) cron(n *Node) {
+	_, err := cron.Parse(n.Value)
+	if err == nil {
+		return
+	}
+	place, message, hint := n.Range, err.Error(), ""
+	if e := (*cron.Error)(nil); errors.As(err, &e) {
+		hint = e.Hint
+		if e.Length < len(n.Value) {
+			place = n.Place(e.Offset, e.Offset+e.Length)
+		}
+	}
+	r.reports.Add(CodeInvalidSchedule, place, message, cmp.Or(hint, "five fields are needed: minute, hour, day of the month, "+
+		"month, day of the week, like '30 5 * * 1-5'"))
 }
 
 func (r *reader) dispatch(p Pair) *Dispatch {
