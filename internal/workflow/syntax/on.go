@@ -1,7 +1,6 @@
 package syntax
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -199,15 +198,14 @@ func (r *reader) cron(n *Node) {
 	if err == nil {
 		return
 	}
-	place, message, hint := n.Range, err.Error(), ""
+	place, hint := n.Range, ""
 	if e := (*cron.Error)(nil); errors.As(err, &e) {
 		hint = e.Hint
 		if e.Length < len(n.Value) {
 			place = n.Place(e.Offset, e.Offset+e.Length)
 		}
 	}
-	r.reports.Add(CodeInvalidSchedule, place, message, cmp.Or(hint, "five fields are needed: minute, hour, day of the month, "+
-		"month, day of the week, like '30 5 * * 1-5'"))
+	r.reports.Add(CodeInvalidSchedule, place, err.Error(), hint)
 }
 
 func (r *reader) dispatch(p Pair) *Dispatch {
