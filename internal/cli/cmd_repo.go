@@ -131,10 +131,42 @@ func (a *app) cmdRepoShow() *cobra.Command {
 		field(&out, "Commits", fetched(r))
 		field(&out, "Registered", clock(r.GetRegistered()))
 		field(&out, "Git", clean(c.Base()+r.GetGitPath()))
+		if schedules := r.GetSchedules(); len(schedules) > 0 {
+			out.WriteString("\n" + a.out.table([]string{"SCHEDULE", "WORKFLOW", "NEXT", "LAST"}, scheduleRows(schedules)))
+		}
 		_, err = fmt.Fprint(a.out, out.String())
 		return err
 	})
 	return command
+}
+
+func scheduleRows(schedules []*fairleadv1.Schedule) (rows [][]string) {
+	for _, one := range schedules {
+		text := one.GetCron()
+		if one.GetTimezone() != "" {
+			text += " (" + one.GetTimezone() + ")"
+		}
+		rows = append(rows, []string{text, one.GetWorkflow(), clock(one.GetNextAt()), lastOf(one.GetLast())})
+	}
+	return rows
+}
+
+// lastOf says what came of an occurrence.
+func lastOf(last *fairleadv1.Occurrence) string {
+	if last == nil {
+		return "-"
+	}
+	out := last.GetOccurrence() + " " + last.GetOutcome()
+	if last.GetRun() != "" {
+		out += " " + last.GetRun()
+	}
+	if n := last.GetMissed(); n > 0 {
+		out += fmt.Sprintf(", %d before it missed", n)
+	}
+	if last.GetMessage() != "" {
+		out += ": " + last.GetMessage()
+	}
+	return out
 }
 
 // repository finds the one that is named, else the one of the working folder.

@@ -337,6 +337,9 @@ func otherPages(w *World) []State {
 		{"runs-unknown-word", "/?q=colour%3Ared+branch%3Amain+loose", "words that mean nothing"},
 		{"runners", "/runners", "pools and runners"},
 		{"repositories", "/repositories", "registered repositories"},
+		{"repository-schedules", "/repositories/" + identifier(domain.PrefixRepository, 2), "a repository with schedules"},
+		{"repository-hostile", "/repositories/" + identifier(domain.PrefixRepository, 3), "one with odd names"},
+		{"repository-plain", "/repositories/" + identifier(domain.PrefixRepository, 1), "one without a schedule"},
 		{"not-found", "/nowhere", "no such page"},
 		{"run-not-found", "/runs/run_00000000000000000000000000", "no such run"},
 	}

@@ -289,6 +289,36 @@ func (w *World) ListRepositories(context.Context, *fairleadv1.ListRepositoriesRe
 	}}, nil
 }
 
+// GetRepository shows the second repository, with schedules of every kind, or the first
+// without any.
+func (w *World) GetRepository(ctx context.Context, in *fairleadv1.GetRepositoryRequest) (
+	*fairleadv1.GetRepositoryResponse, error) {
+	all, err := w.ListRepositories(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range all.GetRepositories() {
+		if r.GetRepository() != in.GetRepository() {
+			continue
+		}
+		now := w.now()
+		if i > 0 {
+			r.Schedules = []*fairleadv1.Schedule{
+				{Workflow: ".github/workflows/nightly.yml", Cron: "30 2 * * *", Timezone: "Europe/Berlin", CatchUp: "latest",
+					Next: "2026-01-03T02:30", NextAt: stampOf(now.Add(7 * time.Hour)), Last: &fairleadv1.Occurrence{
+						Occurrence: "2026-01-02T02:30", Outcome: "started", Run: identifier(domain.PrefixRun, 1), Missed: 2}},
+				{Workflow: ".github/workflows/stale.yml", Cron: "*/15 * * * *", CatchUp: "none", Next: "2026-01-02T19:45",
+					NextAt: stampOf(now.Add(4 * time.Minute))},
+				{Workflow: hostileName, Cron: "0 0 1,15 * *", Timezone: "America/Argentina/ComodRivadavia", CatchUp: "all",
+					NextAt: stampOf(now.Add(300 * time.Hour)), Last: &fairleadv1.Occurrence{Occurrence: "2026-01-01T00:00",
+						Outcome: "refused", Message: hostileName}},
+			}
+		}
+		return &fairleadv1.GetRepositoryResponse{Repository: r}, nil
+	}
+	return nil, missing()
+}
+
 // ListPools lists a busy pool, one without runners, or none.
 func (w *World) ListPools(context.Context, *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse, error) {
 	if w.empty {
