@@ -90,7 +90,7 @@ func (r *Repositories) GetRepository(
 	return &fairleadv1.GetRepositoryResponse{Repository: answer}, nil
 }
 
-func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) (out []*fairleadv1.Schedule, err error) {
+func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) ([]*fairleadv1.Schedule, error) {
 	h, err := r.Runs.Engine.Read(ctx, row.Tenant, row.Repository.Stream(), false)
 	if err != nil {
 		return nil, err
@@ -99,6 +99,7 @@ func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) 
 	if !ok {
 		return nil, fmt.Errorf("read repository %s: unexpected state %T", row.Repository, h.State)
 	}
+	var out []*fairleadv1.Schedule
 	for _, one := range state.Schedules {
 		m := &fairleadv1.Schedule{Workflow: one.Workflow, Cron: one.Cron, Timezone: one.Zone, CatchUp: one.CatchUp,
 			Next: one.NextID, NextAt: projection.Stamp(one.NextAt)}

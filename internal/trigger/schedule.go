@@ -264,7 +264,8 @@ func (s *Scheduler) list(c *cause) ([]repository.Schedule, error) {
 		}
 	}
 	order := func(a, b repository.Schedule) int {
-		return cmp.Or(strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Cron, b.Cron), strings.Compare(a.Zone, b.Zone))
+		return cmp.Or(strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Cron, b.Cron),
+			strings.Compare(a.Zone, b.Zone))
 	}
 	slices.SortStableFunc(all, order)
 	all = slices.CompactFunc(all, func(a, b repository.Schedule) bool { return order(a, b) == 0 })

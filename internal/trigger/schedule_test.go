@@ -52,7 +52,8 @@ func (w *world) schedules(row store.RepositoryRow) []repository.Schedule {
 // Promises: [SRC-14].
 func TestAnOccurrenceStartsOneRun(t *testing.T) {
 	t.Parallel()
-	w, _, row := scheduledAgo(t, 72*time.Hour, onSchedule("cron: '17 * * * *', timezone: Europe/Berlin", "cron: '17  *  * * *'"))
+	w, _, row := scheduledAgo(t, 72*time.Hour, onSchedule("cron: '17 * * * *', timezone: Europe/Berlin",
+		"cron: '17  *  * * *'"))
 	all := w.schedules(row)
 	if len(all) != 2 || all[0].Zone != "" || all[1].Zone != "Europe/Berlin" || all[0].Cron != all[1].Cron {
 		t.Fatalf("schedules %+v", all)
@@ -141,7 +142,8 @@ func TestARunThatWasStartedIsNotMissed(t *testing.T) {
 	}
 	w.ago.Add(-int64(time.Hour))
 	w.step()
-	if last := w.schedules(row)[0].Last; len(w.runs()) != 2 || last.Missed != 0 || last.Outcome != repository.OccurrenceStarted {
+	last := w.schedules(row)[0].Last
+	if len(w.runs()) != 2 || last.Missed != 0 || last.Outcome != repository.OccurrenceStarted {
 		t.Errorf("%d runs, last %+v", len(w.runs()), last)
 	}
 }

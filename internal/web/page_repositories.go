@@ -51,7 +51,8 @@ func (p *Pages) showRepository(w http.ResponseWriter, r *http.Request) {
 		schedules = append(schedules, scheduleViewOf(one, p.cfg.Now()))
 	}
 	pg := page{Title: repository.GetName(), Section: "repositories", Source: "internal/web/page_repository.templ"}
-	p.render(w, r, http.StatusOK, repositoryPage(p.frame(r.Context(), pg), repositoryViewOf(repository, p.cfg.Now()), schedules))
+	p.render(w, r, http.StatusOK,
+		repositoryPage(p.frame(r.Context(), pg), repositoryViewOf(repository, p.cfg.Now()), schedules))
 }
 
 func scheduleViewOf(one *fairleadv1.Schedule, now time.Time) scheduleView {

@@ -90,7 +90,9 @@ func Inspect(src Source, lim Limits) (Triggers, []Diagnostic) {
 func (t Triggers) Declares(event string) bool { return slices.Contains(t.Events, event) }
 
 // Filters reports whether it depends on the changed files of a push whether the workflow starts.
-func (t Triggers) Filters() bool { return t.push != nil && (t.push.paths != nil || t.push.pathsIgnore != nil) }
+func (t Triggers) Filters() bool {
+	return t.push != nil && (t.push.paths != nil || t.push.pathsIgnore != nil)
+}
 
 // Match reports whether an event starts the workflow, and says in a sentence why, or why not.
 func (t Triggers) Match(e Event) (matches bool, reason string) {

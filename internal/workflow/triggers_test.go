@@ -173,7 +173,8 @@ func TestFiltersOnFiles(t *testing.T) {
 			t.Errorf("%s, %q changed: %t, %s", c.on, c.changed, got, reason)
 		}
 	}
-	got, reason := inspect(t, "on: {push: {paths: [x]}}").Match(Event{Name: EventPush, Ref: "refs/heads/main", Unknown: "who knows"})
+	got, reason := inspect(t, "on: {push: {paths: [x]}}").Match(Event{Name: EventPush, Ref: "refs/heads/main",
+		Unknown: "who knows"})
 	if !got || !strings.HasSuffix(reason, "filters on files let it pass: who knows") {
 		t.Errorf("unknown changes: %t, %s", got, reason)
 	}
@@ -189,7 +190,8 @@ func TestSchedules(t *testing.T) {
 	if ok, reason := triggers.Match(Event{Name: EventSchedule, Cron: "0 0 * * *"}); !ok {
 		t.Error(reason)
 	}
-	if ok, reason := triggers.Match(Event{Name: EventSchedule, Cron: "0 1 * * *"}); ok || !strings.Contains(reason, `no schedule "0 1 * * *"`) {
+	ok, reason := triggers.Match(Event{Name: EventSchedule, Cron: "0 1 * * *"})
+	if ok || !strings.Contains(reason, `no schedule "0 1 * * *"`) {
 		t.Error(reason)
 	}
 	for on, want := range map[string]string{
@@ -205,7 +207,8 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s: %v", on, found)
 			continue
 		}
-		if text := fmt.Sprintf("%d:%d: %s (%s)", found[0].Pos.Line, found[0].Pos.Column, found[0].Message, found[0].Hint); !strings.Contains(text, want) {
+		text := fmt.Sprintf("%d:%d: %s (%s)", found[0].Pos.Line, found[0].Pos.Column, found[0].Message, found[0].Hint)
+		if !strings.Contains(text, want) {
 			t.Errorf("%s: %s, want %s", on, text, want)
 		}
 	}
@@ -245,7 +248,8 @@ func TestPublicPatterns(t *testing.T) {
 		if slices.ContainsFunc(c.Patterns, func(p string) bool { return p[0] == '!' }) {
 			continue // what an exception in an ignore list means is each program's own choice
 		}
-		if runs, why := match(t, "on: {push: {paths-ignore: "+string(list)+"}}", "refs/heads/main", c.Inputs...); runs == c.Filter {
+		runs, why := match(t, "on: {push: {paths-ignore: "+string(list)+"}}", "refs/heads/main", c.Inputs...)
+		if runs == c.Filter {
 			t.Errorf("%s: paths-ignore %v of %v: %t, %s", c.ID, c.Patterns, c.Inputs, runs, why)
 		}
 		n++

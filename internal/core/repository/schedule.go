@@ -62,8 +62,9 @@ type Settled struct {
 }
 
 // order sorts schedules by what they are.
-func (a Schedule) order(b Schedule) int {
-	return cmp.Or(strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Cron, b.Cron), strings.Compare(a.Zone, b.Zone))
+func (one Schedule) order(b Schedule) int {
+	return cmp.Or(strings.Compare(one.Workflow, b.Workflow), strings.Compare(one.Cron, b.Cron),
+		strings.Compare(one.Zone, b.Zone))
 }
 
 func (s *State) schedule(of Schedule) (int, bool) {
@@ -109,8 +110,8 @@ func define(s *State, c DefineSchedules, now time.Time) (Decision, *domain.Rejec
 		}
 		merged = append(merged, one)
 	}
-	same := slices.EqualFunc(s.Schedules, merged, func(a, b Schedule) bool { return a.order(b) == 0 && a.CatchUp == b.CatchUp })
-	if same && c.Commit == s.SchedulesOf {
+	same := func(a, b Schedule) bool { return a.order(b) == 0 && a.CatchUp == b.CatchUp }
+	if slices.EqualFunc(s.Schedules, merged, same) && c.Commit == s.SchedulesOf {
 		return Decision{}, nil
 	}
 	return happened(&SchedulesDefined{Base{now}, c.Commit, merged})
@@ -119,7 +120,8 @@ func define(s *State, c DefineSchedules, now time.Time) (Decision, *domain.Rejec
 // wrong says what keeps a schedule from being one.
 func (one Schedule) wrong() string {
 	switch {
-	case !plain(one.Workflow, pathBytesMax) || !plain(one.Cron, cronBytesMax) || one.Zone != "" && !plain(one.Zone, zoneBytesMax):
+	case !plain(one.Workflow, pathBytesMax), !plain(one.Cron, cronBytesMax),
+		one.Zone != "" && !plain(one.Zone, zoneBytesMax):
 		return "has a workflow, a text and a zone that can be printed, within bounds"
 	case one.CatchUp != CatchUpLatest && one.CatchUp != CatchUpAll && one.CatchUp != CatchUpNone:
 		return "catches up latest, all or none"
@@ -144,12 +146,14 @@ func settle(s *State, c SettleOccurrence, now time.Time) (Decision, *domain.Reje
 	case now.Before(one.NextAt):
 		return refuse("schedule", "The occurrence %s is not due yet.", one.NextID)
 	case !next.After(one.NextAt) || c.NextID <= one.NextID || wrongOccurrence(c.NextID, next) != "":
-		return refuse("next_id", "%q does not come after the occurrence %s.", domain.Clip(c.NextID, nameBytesMax), one.NextID)
+		return refuse("next_id", "%q does not come after the occurrence %s.", domain.Clip(c.NextID, nameBytesMax),
+			one.NextID)
 	case c.Settled.ID < one.NextID || c.Settled.ID >= c.NextID || c.Settled.Missed < 0:
-		return refuse("id", "%q is not between the occurrence that is due and the next.", domain.Clip(c.Settled.ID, nameBytesMax))
+		return refuse("id", "%q is not between the occurrence that is due and the next.",
+			domain.Clip(c.Settled.ID, nameBytesMax))
 	case (c.Settled.Outcome == OccurrenceStarted) != (c.Settled.Run != ""):
 		return refuse("outcome", "What was started has a run, and nothing else has.")
-	case c.Settled.Outcome != OccurrenceStarted && c.Settled.Outcome != OccurrenceMissed && c.Settled.Outcome != OccurrenceRefused:
+	case !slices.Contains([]string{OccurrenceStarted, OccurrenceMissed, OccurrenceRefused}, c.Settled.Outcome):
 		return refuse("outcome", "An occurrence is started, missed or refused.")
 	}
 	return happened(&OccurrenceSettled{Base{now}, one.Workflow, one.Cron, one.Zone, c.Settled.ID, c.Settled.Outcome,

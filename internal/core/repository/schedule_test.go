@@ -15,7 +15,8 @@ const nightly = "night.yml"
 // due is a schedule whose next occurrence is so many hours after the test's beginning.
 func due(workflow, cron string, hours int) Schedule {
 	at := start.Add(time.Duration(hours) * time.Hour)
-	return Schedule{Workflow: workflow, Cron: cron, CatchUp: CatchUpLatest, NextID: at.Format("2006-01-02T15:04"), NextAt: at}
+	return Schedule{Workflow: workflow, Cron: cron, CatchUp: CatchUpLatest, NextID: at.Format("2006-01-02T15:04"),
+		NextAt: at}
 }
 
 func defined(commit string, all ...Schedule) DefineSchedules {

@@ -53,7 +53,7 @@ func list(t *testing.T, text, in, from string, n int) []string {
 	return out
 }
 
-// Promises: [TRIG-10].
+// Promises: [SRC-14].
 func TestEachDayHasItsOccurrenceWhenClocksAreSet(t *testing.T) {
 	for _, c := range []struct{ name, spec, zone, from, want string }{
 		{"S33: the hour that is left out", "30 2 * * *", "America/New_York", "2025-03-08T00:00",

@@ -122,7 +122,9 @@ func (s Spec) at(out []Occurrence, wall time.Time, zone *time.Location) []Occurr
 	return append(out, Occurrence{moved.UTC(), id})
 }
 
-func inOffset(wall time.Time, seconds int) time.Time { return wall.Add(-time.Duration(seconds) * time.Second) }
+func inOffset(wall time.Time, seconds int) time.Time {
+	return wall.Add(-time.Duration(seconds) * time.Second)
+}
 
 // shows reports whether clocks in the zone show a wall time at that time.
 func shows(at, wall time.Time, zone *time.Location) bool {

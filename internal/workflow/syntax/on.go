@@ -185,8 +185,8 @@ func (r *reader) schedule(p Pair) []*Time {
 			r.cron(t.Cron)
 		}
 		if t.Timezone != nil && !cron.KnownZone(t.Timezone.Value) {
-			r.add(CodeInvalidSchedule, t.Timezone, r.reports.Suggest(t.Timezone.Value, cron.Zones(), "write it like Europe/Berlin"),
-				"there is no time zone %s", Quote(t.Timezone.Value))
+			hint := r.reports.Suggest(t.Timezone.Value, cron.Zones(), "write it like Europe/Berlin")
+			r.add(CodeInvalidSchedule, t.Timezone, hint, "there is no time zone %s", Quote(t.Timezone.Value))
 		}
 		out = append(out, t)
 	}
