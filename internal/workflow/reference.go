@@ -21,7 +21,7 @@ func badAction(text string) string {
 		return "it names no repository"
 	case !pinned || version == "":
 		return "it names no version"
-	case strings.Contains(version, "@"), strings.ContainsAny(segments[0], ":$. "):
+	case strings.Contains(version, "@"), strings.ContainsAny(segments[0], ":$."):
 		return "it is no reference"
 	}
 	return ""

@@ -27,8 +27,7 @@ type Bounds struct {
 // none of them.
 func Load(text []byte, bounds Bounds, reports *Reports) *Node {
 	if len(text) > bounds.SourceBytes {
-		reports.Add(CodeSourceTooLarge, Range{}, fmt.Sprintf("the file has %d bytes; at most %d are allowed",
-			len(text), bounds.SourceBytes), "split the workflow, or move long scripts into files of the repository")
+		reports.Add(CodeSourceTooLarge, Range{}, fmt.Sprintf("the file has more than %d bytes", bounds.SourceBytes), "split the workflow, or move long scripts into files of the repository")
 		return nil
 	}
 	src := newSource(string(text))
@@ -289,7 +288,7 @@ func (l *loader) scalar(n *yaml.Node, out *Node) {
 	want := map[string]Type{"!!null": TypeNull, "!!bool": TypeBool, "!!int": TypeInt, "!!float": TypeFloat}
 	wanted, ok := want[n.ShortTag()]
 	found := resolve(n.Value)
-	if !ok || found != wanted && !(wanted == TypeFloat && found == TypeInt) {
+	if !ok || out.Style != StylePlain || found != wanted && !(wanted == TypeFloat && found == TypeInt) {
 		l.reports.Add(CodeUnsupportedTag, out.Range, "the tag "+Quote(n.Tag)+" has no meaning here", "remove it")
 	}
 	out.Type = found
