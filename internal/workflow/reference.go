@@ -62,7 +62,7 @@ func (c *compiler) called(job *syntax.Job) {
 
 // group checks the name of a group of runners: plain, or with its owner before a slash.
 func (c *compiler) group(n *syntax.Node) {
-	if n == nil || syntax.IsExpression(n) {
+	if n == nil || c.template(n, jobScope("runs-on")) == nil || syntax.IsExpression(n) {
 		return
 	}
 	owner, name, owned := strings.Cut(n.Value, "/")

@@ -83,7 +83,7 @@ func (e event) keys() []key {
 	}
 	for _, name := range strings.Fields(e.filters) {
 		k := key{name: name, value: wordOrList()}
-		k.value.nonEmpty = true
+		k.value.filled = true
 		if e.name == "push" && strings.HasPrefix(name, "paths") {
 			k.code, k.later = CodeUnsupportedPaths, "remove it; the workflow then runs whichever files changed"
 		}
@@ -96,7 +96,7 @@ func (e event) keys() []key {
 func (e event) settings() shape {
 	if e.name == "schedule" {
 		times := listOf(keysOf("an entry of schedule", scheduleKeys))
-		times.nonEmpty = true
+		times.filled = true
 		return times
 	}
 	return keysOf("the event "+e.name, e.keys).orEmpty()

@@ -43,19 +43,13 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 	job.Container = containerOf(f["container"])
 	job.Services = servicesOf(f["services"])
 	job.Snapshot = snapshotOf(f["snapshot"])
-	if job.Container != nil && job.Container.Image == nil && f["container"].Value.Kind == Mapping {
-		if image, given := below(f["container"])["image"]; given && image.Value.IsNull() {
-			r.add(CodeEmptyValue, image.Key, "name an image, like image: alpine:3.20", "image is empty")
-		}
-	}
-	for _, name := range []string{"concurrency", "container", "services", "snapshot"} {
-		job.Other = sites("jobs.*."+name, f[name].Value, job.Other)
-	}
-	environment := below(f["environment"])
-	job.Other = sites("jobs.*.environment.url", environment["url"].Value, job.Other)
-	job.Other = sites("jobs.*.environment", environment["name"].Value, job.Other)
-	if n := scalarOf(f["environment"]); n != nil {
-		job.Other = sites("jobs.*.environment", n, job.Other)
+	for _, of := range []Site{
+		{Key: "concurrency", Under: "job-concurrency"}, {Key: "snapshot", Under: "snapshot-if"},
+		{Key: "environment", Under: "job-environment"}, {Key: "container", Under: "container"},
+		{Key: "services", Under: "services"}, {Key: "with", Under: "scalar-needs-context"},
+		{Key: "secrets", Under: "scalar-needs-context-with-secrets"},
+	} {
+		job.Other = sites(of.Key, of.Under, f[of.Key].Value, job.Other)
 	}
 	for _, name := range []string{"with", "secrets"} {
 		p, given := f[name]
@@ -63,7 +57,6 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 			r.add(CodeMisplacedKey, p.Key, "add uses with the workflow that the job calls, or move it into a step",
 				"%q has an effect only beside uses", name)
 		}
-		job.Other = sites("jobs.*."+name, p.Value, job.Other)
 	}
 	if uses := scalarOf(f["uses"]); uses != nil {
 		job.Call = &Call{Uses: uses, With: pairsOf(f["with"]), Secrets: pairsOf(f["secrets"]), Inherit: scalarOf(f["secrets"])}

@@ -82,7 +82,7 @@ func (s shape) schema(evaluated bool) map[string]any {
 	}
 	if s.forms&formList != 0 {
 		list := map[string]any{"type": "array", "items": s.items.schema(evaluated)}
-		if s.nonEmpty {
+		if s.filled {
 			list["minItems"] = 1
 		}
 		add(list)

@@ -28,7 +28,8 @@ type shape struct {
 	entries  *shape          // of the values of a mapping whose keys are free
 	items    *shape          // of a list
 	values   func() []string // the words that a text may be; nil: any
-	nonEmpty bool            // of text and lists
+	nonEmpty bool            // of text
+	filled   bool            // of a list: it has an entry
 	// dynamic: an expression may stand for the value and for whatever is in it.
 	dynamic bool
 	// own: the reader of the key checks the value itself.
@@ -54,7 +55,7 @@ func (s shape) or(other shape) shape {
 	if other.forms&formList != 0 {
 		s.items = other.items
 	}
-	s.nonEmpty = s.nonEmpty || other.nonEmpty
+	s.nonEmpty, s.filled = s.nonEmpty || other.nonEmpty, s.filled || other.filled
 	return s
 }
 
@@ -211,7 +212,7 @@ func (r *reader) unfit(n *Node, what string, s shape) bool {
 func yaml11() []string { return []string{"yes", "no", "on", "off", "y", "n"} }
 
 func (r *reader) checkList(n, at *Node, what string, s shape, dynamic bool) bool {
-	if len(n.Items) == 0 && s.nonEmpty {
+	if len(n.Items) == 0 && s.filled {
 		r.add(CodeEmptyValue, at, "remove it, or give it entries", "%s is an empty list", what)
 		return false
 	}
