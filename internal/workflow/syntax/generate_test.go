@@ -107,7 +107,11 @@ func (g *generator) jobBody() string {
 			pairs = append(pairs, `"uses": "./.github/workflows/x.yml"`)
 		case k.name == "runs-on" && g.slip():
 		case k.name == "runs-on":
-			pairs = append(pairs, `"runs-on": `+g.value(k.name, k.value, false))
+			labels := g.value(k.name, k.value, false)
+			if labels == "{}" {
+				labels = `"text"`
+			}
+			pairs = append(pairs, `"runs-on": `+labels)
 		case k.name == "steps":
 			pairs = append(pairs, `"steps": `+g.steps())
 		case g.chance(1, 5):

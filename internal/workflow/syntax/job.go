@@ -29,12 +29,16 @@ func (r *reader) job(p Pair) *Job {
 	switch _, runs := f["runs-on"]; {
 	case calls:
 		r.call(job, n)
+	case runs && len(job.RunsOn) == 0 && job.Group == nil && emptyMapping(f["runs-on"].Value):
+		r.add(CodeMissingKey, f["runs-on"].Key, "add labels: [linux-medium]", "runs-on must have the key \"labels\"")
 	case !runs && !deploysOnly(f):
 		r.add(CodeMissingKey, p.Key, "add runs-on with the label of a pool, for example linux-medium",
 			"%s must have the key \"runs-on\"", what)
 	}
 	return job
 }
+
+func emptyMapping(n *Node) bool { return n != nil && n.Kind == Mapping && len(n.Pairs) == 0 }
 
 // unavailable reads the keys of a job that this release refuses.
 func (r *reader) unavailable(job *Job, f map[string]Pair) {
@@ -48,6 +52,7 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 		{Key: "environment", Under: "job-environment"}, {Key: "container", Under: "container"},
 		{Key: "services", Under: "services"}, {Key: "with", Under: "scalar-needs-context"},
 		{Key: "secrets", Under: "scalar-needs-context-with-secrets"},
+		{Key: "cancel-timeout-minutes", Under: "number-strategy-context"},
 	} {
 		job.Other = sites(of.Key, of.Under, f[of.Key].Value, job.Other)
 	}
