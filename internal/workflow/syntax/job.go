@@ -135,6 +135,9 @@ func (r *reader) steps(id *Node, f map[string]Pair) []*Step {
 		}
 		return nil
 	}
+	if p.Value == nil {
+		return nil // it was misspelt
+	}
 	if p.Value.IsNull() || p.Value.Kind == Sequence && len(p.Value.Items) == 0 {
 		r.add(CodeNoSteps, p.Key, "add a step", "the job %s has no steps", Quote(id.Value))
 		return nil
@@ -198,6 +201,12 @@ func (r *reader) action(n *Node, f map[string]Pair) bool {
 			found = append(found, p)
 		}
 	}
+	slices.SortFunc(found, func(a, b Pair) int {
+		if a.Key.Start.Before(b.Key.Start) {
+			return -1
+		}
+		return 1
+	})
 	switch {
 	case len(found) == 0:
 		r.reports.Add(CodeNoAction, Range{Start: n.Start}, "the step does nothing: it has no run and no uses",

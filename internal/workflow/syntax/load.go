@@ -110,18 +110,40 @@ func reportYAML(src *source, err error, reports *Reports) {
 	if broken.ContextMsg != "" {
 		message = broken.ContextMsg + ": " + message
 	}
-	code, hint := CodeInvalidYAML, ""
-	switch {
-	case strings.Contains(message, "max depth"):
-		code, hint = CodeTooDeep, "nothing in a workflow nests that deep"
-	case strings.Contains(message, "mapping values are not allowed"):
-		hint = "check the indentation, and put a value that contains \": \" in quotes"
-	case strings.Contains(message, "cannot start any token"):
-		hint = "indent with spaces, not tabs, and put a value that starts with a special character in quotes"
-	case strings.Contains(message, "anchor"):
-		hint = "define the anchor with &name before it is used with *name"
+	code := CodeInvalidYAML
+	if strings.Contains(message, "max depth") {
+		code = CodeTooDeep
 	}
+	message, hint := plainYAML(message)
 	reports.Add(code, Range{Start: src.clamp(at)}, "the file is not valid YAML: "+message, hint)
+}
+
+// plainYAML says what the parser means to somebody who does not know how YAML is parsed.
+func plainYAML(message string) (plain, hint string) {
+	for _, known := range []struct{ part, plain, hint string }{
+		{"max depth", "", "nothing in a workflow nests that deep"},
+		{"mapping values are not allowed", "a second \": \" in one value",
+			"check the indentation, and put a value that contains \": \" in quotes"},
+		{"cannot start any token", "a character that no value can start with",
+			"indent with spaces, not tabs, and put a value that starts with a special character in quotes"},
+		{"anchor", "", "define the anchor with &name before it is used with *name"},
+		{"expected '-' indicator", "this line stands in a list and does not start with a dash",
+			"start it with \"- \", or indent it so that it belongs to the entry above"},
+		{"did not find expected key", "this line is not a key with a value",
+			"check the indentation of this line and of the one above"},
+		{"did not find expected ',' or ']'", "a list in brackets is not closed before this place", "close it with ]"},
+		{"did not find expected ',' or '}'", "a mapping in braces is not closed before this place", "close it with }"},
+		{"scanning a quoted scalar", "", "close the text with the quote that it starts with"},
+		{"could not find expected ':'", "a key without a colon ends before this place", "write key: value"},
+	} {
+		if strings.Contains(message, known.part) {
+			if known.plain == "" {
+				known.plain = message
+			}
+			return known.plain, known.hint
+		}
+	}
+	return message, ""
 }
 
 // clamp moves a place that a parser gave into the file.

@@ -262,7 +262,10 @@ func (r *reader) known(n *Node, where string, keys []key, dynamic bool) map[stri
 		}
 		at := slices.IndexFunc(keys, func(k key) bool { return k.name == pair.Key.Value })
 		if at < 0 {
-			r.unknown(pair.Key, where, keys)
+			meant := r.unknown(pair.Key, where, keys)
+			if _, given := found[meant]; meant != "" && !given {
+				found[meant] = Pair{Key: pair.Key} // so that it is not reported as missing too
+			}
 			continue
 		}
 		k := keys[at]
@@ -285,20 +288,24 @@ func (r *reader) known(n *Node, where string, keys []key, dynamic bool) map[stri
 	return found
 }
 
-// unknown reports a key that the language does not have at this place.
-func (r *reader) unknown(n *Node, where string, keys []key) {
+// unknown reports a key that the language does not have at this place, and guesses which
+// one is meant.
+func (r *reader) unknown(n *Node, where string, keys []key) (meant string) {
 	allowed := make([]string, len(keys))
 	for i, k := range keys {
 		allowed[i] = k.name
 	}
-	hint := r.reports.Suggest(n.Value, allowed, "")
-	if hint == "" {
+	hint := ""
+	if meant = r.reports.similar(n.Value, allowed); meant != "" {
+		hint = fmt.Sprintf("did you mean %q?", meant)
+	} else {
 		hint = elsewhere(n.Value, where)
 	}
 	if hint == "" && len(keys) > 0 {
 		hint = "its keys are " + names(keys)
 	}
 	r.add(CodeUnknownKey, n, hint, "%s has no key %s", where, Quote(n.Value))
+	return meant
 }
 
 // elsewhere says where a key belongs that stands at the wrong level, which is the commonest

@@ -241,7 +241,7 @@ func (r *reader) scalars(p Pair, what string) []*Node {
 
 func (r *reader) jobs(root *Node, p Pair) []*Job {
 	if p.Value == nil {
-		if root.Kind == Mapping {
+		if root.Kind == Mapping && p.Key == nil {
 			r.reports.Add(CodeMissingKey, Range{Start: root.Start}, "a workflow must have the key \"jobs\"", "")
 		}
 		return nil
