@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
 // Bounds of one file. A zero field means no file passes, so take them from
@@ -34,7 +35,12 @@ func Load(text []byte, bounds Bounds, reports *Reports) *Node {
 	if !readable(src, reports) {
 		return nil
 	}
-	document := compose(src, reports)
+	const farAbove = 2
+	if estimate(src) > farAbove*bounds.Nodes+farAbove {
+		tooManyNodes(Range{}, bounds, reports)
+		return nil
+	}
+	document := compose(src, bounds, reports)
 	if document == nil {
 		return nil
 	}
@@ -67,8 +73,9 @@ func readable(src *source, reports *Reports) bool {
 }
 
 // compose parses the one document of the file.
-func compose(src *source, reports *Reports) *yaml.Node {
-	load, err := yaml.NewLoader(strings.NewReader(src.text))
+func compose(src *source, bounds Bounds, reports *Reports) *yaml.Node {
+	load, err := yaml.NewLoader(strings.NewReader(src.text),
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(bounds.Depth+10))))
 	var document, another yaml.Node
 	if err == nil {
 		err = load.Load(&document)
@@ -92,11 +99,11 @@ func compose(src *source, reports *Reports) *yaml.Node {
 			return document.Content[0]
 		}
 	}
-	reportYAML(src, err, reports)
+	reportYAML(src, err, bounds, reports)
 	return nil
 }
 
-func reportYAML(src *source, err error, reports *Reports) {
+func reportYAML(src *source, err error, bounds Bounds, reports *Reports) {
 	var broken *yaml.LoadError
 	if !errors.As(err, &broken) {
 		reports.Add(CodeInvalidYAML, Range{}, "the file is not valid YAML: "+err.Error(), "")
@@ -110,18 +117,18 @@ func reportYAML(src *source, err error, reports *Reports) {
 	if broken.ContextMsg != "" {
 		message = broken.ContextMsg + ": " + message
 	}
-	code := CodeInvalidYAML
 	if strings.Contains(message, "max depth") {
-		code = CodeTooDeep
+		reports.Add(CodeTooDeep, Range{Start: src.clamp(at)}, fmt.Sprintf("nested more than %d levels deep", bounds.Depth),
+			"nothing in a workflow nests that deep")
+		return
 	}
 	message, hint := plainYAML(message)
-	reports.Add(code, Range{Start: src.clamp(at)}, "the file is not valid YAML: "+message, hint)
+	reports.Add(CodeInvalidYAML, Range{Start: src.clamp(at)}, "the file is not valid YAML: "+message, hint)
 }
 
 // plainYAML says what the parser means to somebody who does not know how YAML is parsed.
 func plainYAML(message string) (plain, hint string) {
 	for _, known := range []struct{ part, plain, hint string }{
-		{"max depth", "", "nothing in a workflow nests that deep"},
 		{"mapping values are not allowed", "a second \": \" in one value",
 			"check the indentation, and put a value that contains \": \" in quotes"},
 		{"cannot start any token", "a character that no value can start with",
@@ -223,14 +230,22 @@ func (l *loader) charge(at Range, depth, nodes, levels, bytes int) *Node {
 		return l.stop(CodeTooDeep, at, fmt.Sprintf("nested %d levels deep; at most %d are allowed",
 			depth+levels-1, l.bounds.Depth), "nothing in a workflow nests that deep")
 	case l.nodes > l.bounds.Nodes:
-		return l.stop(CodeTooManyNodes, at, fmt.Sprintf("the file has more than %d nodes once its aliases are expanded",
-			l.bounds.Nodes), "split the workflow, and use fewer aliases inside anchors")
+		if !l.stopped {
+			tooManyNodes(at, l.bounds, l.reports)
+		}
+		l.stopped = true
+		return &Node{Range: at, Type: TypeNull, src: l.src}
 	case l.bytes > l.bounds.ScalarBytes:
 		return l.stop(CodeTooMuchText, at,
 			fmt.Sprintf("the file has more than %d bytes of text once its aliases are expanded",
 				l.bounds.ScalarBytes), "move long scripts into files of the repository")
 	}
 	return nil
+}
+
+func tooManyNodes(at Range, bounds Bounds, reports *Reports) {
+	reports.Add(CodeTooManyNodes, at, fmt.Sprintf("the file has more than %d nodes once its aliases are expanded",
+		bounds.Nodes), "split the workflow, and use fewer aliases inside anchors")
 }
 
 func (l *loader) alias(n *yaml.Node, at Range, depth int) *Node {
