@@ -68,13 +68,13 @@ func (c *compiler) event() {
 // head compiles what the file says of the run as a whole.
 func (c *compiler) head() {
 	if n := c.file.RunName; n != nil {
-		c.template(n, keyScope("run-name"))
+		c.template(n, keyScope("run-name", "run-name"))
 		c.plan.RunName = scalarText(n)
 		c.charge(n.Range, c.plan.RunName)
 	}
 	if group := c.file.Concurrency; group != nil {
-		for _, n := range []*syntax.Node{group.Group, group.CancelInProgress} {
-			c.template(n, keyScope("concurrency"))
+		for _, n := range []*syntax.Node{group.Group, group.CancelInProgress, group.Queue} {
+			c.template(n, keyScope("concurrency", "workflow-concurrency"))
 		}
 	}
 	c.wholeEnv(c.file.EnvFrom, workflowEnvScope())

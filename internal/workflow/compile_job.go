@@ -42,7 +42,7 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)
 	}
-	job.Steps = c.steps(in, c.runDefaults(in.Defaults, keyScope("jobs.*.defaults.run")).or(c.defaults))
+	job.Steps = c.steps(in, c.runDefaults(in.Defaults, keyScope("defaults", "job-defaults-run")).or(c.defaults))
 	return job
 }
 
@@ -51,6 +51,7 @@ type runDefaults struct{ shell, workDir string }
 
 func (c *compiler) runDefaults(in syntax.Defaults, s scope) runDefaults {
 	var out runDefaults
+	c.wholeEnv(in.From, s)
 	if in.Shell != nil {
 		out.shell = c.shell(in.Shell, s)
 	}

@@ -102,6 +102,10 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 	for _, b := range step.Env {
 		c.charge(in.Node.Range, b.Name, b.Value)
 	}
+	for _, p := range in.With {
+		c.template(p.Value, stepKeyScope("with", visible))
+	}
+	c.wholeEnv(in.WithFrom, stepKeyScope("with", visible))
 	step.SoftFail = c.truth(in.SoftFail, stepKeyScope("continue-on-error", visible))
 	step.Cleanup = c.truth(in.Cleanup, stepKeyScope("cleanup", visible))
 	step.TimeoutSeconds, _ = c.timeout(in.Timeout, stepKeyScope("timeout-minutes", visible))

@@ -21,7 +21,7 @@ func badAction(text string) string {
 		return "it names no repository"
 	case !pinned || version == "":
 		return "it names no version"
-	case strings.Contains(version, "@"), strings.ContainsAny(segments[0], ":$. "):
+	case strings.Contains(version, "@"), strings.ContainsAny(segments[0], ":$."):
 		return "it is no reference"
 	}
 	return ""
@@ -62,7 +62,7 @@ func (c *compiler) called(job *syntax.Job) {
 
 // group checks the name of a group of runners: plain, or with its owner before a slash.
 func (c *compiler) group(n *syntax.Node) {
-	if n == nil || syntax.IsExpression(n) {
+	if n == nil || c.template(n, jobScope("runs-on")) == nil || syntax.IsExpression(n) {
 		return
 	}
 	owner, name, owned := strings.Cut(n.Value, "/")

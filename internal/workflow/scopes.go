@@ -1,27 +1,33 @@
 package workflow
 
 import (
+	"slices"
+
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
 
 // keyScope is the scope of a key that is checked and not compiled: one that this release
-// refuses, or that only says what the file is.
-func keyScope(key string) scope {
-	withJob := []string{"github", "needs", "strategy", "matrix", "vars", "inputs"}
-	s := scope{key: key, contexts: withJob}
-	switch key {
-	case "run-name", "concurrency", "on.workflow_call.inputs.*.default":
-		s.contexts = []string{"github", "inputs", "vars"}
-	case "on.workflow_call.outputs.*.value":
-		s.contexts = []string{"github", "inputs", "vars", "jobs"}
-	case "jobs.*.secrets":
-		s.contexts = append(withJob, "secrets")
-	case "jobs.*.defaults.run":
-		s.contexts = append(withJob, "env")
-	case "jobs.*.environment.url":
-		s.contexts = append(withJob, "job", "runner", "env", "steps")
-	case "jobs.*.container", "jobs.*.services":
-		s.contexts = append(withJob, "secrets", "env", "job", "runner", "steps")
+// refuses, or only records. under is the name of what GitHub's schema calls it.
+func keyScope(key, under string) scope {
+	start := []string{"github", "inputs", "vars"}
+	leg := append(slices.Clone(start), "needs", "strategy", "matrix")
+	steps := append(slices.Clone(leg), "steps", "job", "runner", "env")
+	s := scope{key: key, contexts: leg}
+	switch under {
+	case "run-name", "workflow-concurrency", "workflow-call-input-default":
+		s.contexts = start
+	case "workflow-output-context":
+		s.contexts = append(start, "jobs")
+	case "scalar-needs-context-with-secrets":
+		s.contexts = append(leg, "secrets")
+	case "job-defaults-run":
+		s.contexts = append(leg, "env")
+	case "container-registry-credentials":
+		s.contexts = append(start, "secrets", "env")
+	case "string-runner-context-no-secrets":
+		s.contexts = steps
+	case "string-runner-context":
+		s.contexts = append(steps, "secrets")
 	}
 	return s
 }
@@ -36,7 +42,7 @@ func (c *compiler) other(job *syntax.Job) {
 		}
 	}
 	for _, site := range job.Other {
-		s := keyScope(site.Key)
+		s := keyScope(site.Key, site.Under)
 		s.step = &stepScope{before: ids}
 		c.template(site.Value, s)
 	}
@@ -48,9 +54,9 @@ func (c *compiler) call() {
 		return
 	}
 	for _, in := range c.file.On.Call.Inputs {
-		c.template(in.Default, keyScope("on.workflow_call.inputs.*.default"))
+		c.template(in.Default, keyScope("default", "workflow-call-input-default"))
 	}
 	for _, out := range c.file.On.Call.Outputs {
-		c.template(out.Value, keyScope("on.workflow_call.outputs.*.value"))
+		c.template(out.Value, keyScope("value", "workflow-output-context"))
 	}
 }

@@ -273,6 +273,9 @@ func (r *triggerReader) input(in *syntax.Input) InputSpec {
 		}
 		spec.Required = truth
 	}
+	if in.Unfit {
+		return spec
+	}
 	r.options(in, &spec)
 	if in.Default != nil {
 		spec.Default, spec.hasDefault = scalarText(in.Default), true

@@ -144,9 +144,17 @@ func (r *Reports) Sorted() []Diagnostic {
 
 // Suggest is a hint that names the candidate most like word, or otherwise.
 func (r *Reports) Suggest(word string, candidates []string, otherwise string) string {
+	if best := r.similar(word, candidates); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return otherwise
+}
+
+// similar is the candidate most like word; empty when none is.
+func (r *Reports) similar(word string, candidates []string) string {
 	const wordMax = 60
 	if r.suggested >= suggestionsMax || len(word) > wordMax {
-		return otherwise
+		return ""
 	}
 	r.suggested++
 	best, bestDistance := "", 3
@@ -155,10 +163,7 @@ func (r *Reports) Suggest(word string, candidates []string, otherwise string) st
 			best, bestDistance = c, d
 		}
 	}
-	if best == "" {
-		return otherwise
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // distance counts the edits (insert, delete, replace, swap neighbours) between a and b.

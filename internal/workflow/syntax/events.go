@@ -83,7 +83,7 @@ func (e event) keys() []key {
 	}
 	for _, name := range strings.Fields(e.filters) {
 		k := key{name: name, value: wordOrList()}
-		k.value.nonEmpty = true
+		k.value.filled = true
 		out = append(out, k)
 	}
 	return out
@@ -93,7 +93,7 @@ func (e event) keys() []key {
 func (e event) settings() shape {
 	if e.name == "schedule" {
 		times := listOf(keysOf("an entry of schedule", scheduleKeys))
-		times.nonEmpty = true
+		times.filled = true
 		return times
 	}
 	return keysOf("the event "+e.name, e.keys).orEmpty()
@@ -101,7 +101,7 @@ func (e event) settings() shape {
 
 func scheduleKeys() []key {
 	return []key{{name: "cron", value: word(), required: true, hint: "write the times, like cron: '30 5 * * 1-5'"},
-		{name: "timezone", value: word()}, {name: "catch-up", value: oneOf("latest", "all", "none")}}
+		{name: "timezone", value: word()}, {name: "catch-up", value: oneOf("latest", "all", "none"), ours: true}}
 }
 
 func dispatchKeys() []key { return []key{{name: "inputs", value: mapOf(custom()).orEmpty()}} }

@@ -29,12 +29,16 @@ func (r *reader) job(p Pair) *Job {
 	switch _, runs := f["runs-on"]; {
 	case calls:
 		r.call(job, n)
+	case runs && len(job.RunsOn) == 0 && job.Group == nil && emptyMapping(f["runs-on"].Value):
+		r.add(CodeMissingKey, f["runs-on"].Key, "add labels: [linux-medium]", "runs-on must have the key \"labels\"")
 	case !runs && !deploysOnly(f):
 		r.add(CodeMissingKey, p.Key, "add runs-on with the label of a pool, for example linux-medium",
 			"%s must have the key \"runs-on\"", what)
 	}
 	return job
 }
+
+func emptyMapping(n *Node) bool { return n != nil && n.Kind == Mapping && len(n.Pairs) == 0 }
 
 // unavailable reads the keys of a job that this release refuses.
 func (r *reader) unavailable(job *Job, f map[string]Pair) {
@@ -43,19 +47,14 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 	job.Container = containerOf(f["container"])
 	job.Services = servicesOf(f["services"])
 	job.Snapshot = snapshotOf(f["snapshot"])
-	if job.Container != nil && job.Container.Image == nil && f["container"].Value.Kind == Mapping {
-		if image, given := below(f["container"])["image"]; given && image.Value.IsNull() {
-			r.add(CodeEmptyValue, image.Key, "name an image, like image: alpine:3.20", "image is empty")
-		}
-	}
-	for _, name := range []string{"concurrency", "container", "services", "snapshot"} {
-		job.Other = sites("jobs.*."+name, f[name].Value, job.Other)
-	}
-	environment := below(f["environment"])
-	job.Other = sites("jobs.*.environment.url", environment["url"].Value, job.Other)
-	job.Other = sites("jobs.*.environment", environment["name"].Value, job.Other)
-	if n := scalarOf(f["environment"]); n != nil {
-		job.Other = sites("jobs.*.environment", n, job.Other)
+	for _, of := range []Site{
+		{Key: "concurrency", Under: "job-concurrency"}, {Key: "snapshot", Under: "snapshot-if"},
+		{Key: "environment", Under: "job-environment"}, {Key: "container", Under: "container"},
+		{Key: "services", Under: "services"}, {Key: "with", Under: "scalar-needs-context"},
+		{Key: "secrets", Under: "scalar-needs-context-with-secrets"},
+		{Key: "cancel-timeout-minutes", Under: "number-strategy-context"},
+	} {
+		job.Other = sites(of.Key, of.Under, f[of.Key].Value, job.Other)
 	}
 	for _, name := range []string{"with", "secrets"} {
 		p, given := f[name]
@@ -63,7 +62,6 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 			r.add(CodeMisplacedKey, p.Key, "add uses with the workflow that the job calls, or move it into a step",
 				"%q has an effect only beside uses", name)
 		}
-		job.Other = sites("jobs.*."+name, p.Value, job.Other)
 	}
 	if uses := scalarOf(f["uses"]); uses != nil {
 		job.Call = &Call{Uses: uses, With: pairsOf(f["with"]), Secrets: pairsOf(f["secrets"]), Inherit: scalarOf(f["secrets"])}
@@ -137,6 +135,9 @@ func (r *reader) steps(id *Node, f map[string]Pair) []*Step {
 		}
 		return nil
 	}
+	if p.Value == nil {
+		return nil // it was misspelt
+	}
 	if p.Value.IsNull() || p.Value.Kind == Sequence && len(p.Value.Items) == 0 {
 		r.add(CodeNoSteps, p.Key, "add a step", "the job %s has no steps", Quote(id.Value))
 		return nil
@@ -200,6 +201,12 @@ func (r *reader) action(n *Node, f map[string]Pair) bool {
 			found = append(found, p)
 		}
 	}
+	slices.SortFunc(found, func(a, b Pair) int {
+		if a.Key.Start.Before(b.Key.Start) {
+			return -1
+		}
+		return 1
+	})
 	switch {
 	case len(found) == 0:
 		r.reports.Add(CodeNoAction, Range{Start: n.Start}, "the step does nothing: it has no run and no uses",

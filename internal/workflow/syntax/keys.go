@@ -20,7 +20,7 @@ func workflowKeys() []key {
 		{name: "env", value: envShape()},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: defaultsShape()},
-		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
+		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(), code: CodeUnsupportedConcurrency,
 			later: "remove it; runs of one workflow don't wait for each other yet"},
 		{name: "jobs", value: custom()},
 	}
@@ -36,7 +36,7 @@ func jobKeys() []key {
 		{name: "retry", value: keysOf("retry", retryKeys), ours: true},
 		{name: "effects", value: oneOf("external"), ours: true},
 		{name: "permissions", value: permissionsShape()},
-		{name: "defaults", value: defaultsShape().evaluated()},
+		{name: "defaults", value: keysOf("defaults", jobDefaultsKeys)},
 		{name: "environment", value: environmentShape(), code: CodeDeployNotAvailable,
 			later: "remove the job, or run it elsewhere until deployments are available"},
 		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
@@ -44,14 +44,14 @@ func jobKeys() []key {
 		{name: "outputs", value: custom(), later: "keep steps that pass values to each other in one job"},
 		{name: "strategy", value: custom(),
 			later: "write each combination as a job of its own; an anchor can hold what they share"},
-		{name: "container", value: word().orEmpty().or(keysOf("container", containerKeys)).evaluated(),
+		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated(),
 			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},
 		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated(),
 			code: CodeUnsupportedServices, later: "start the service in a step of the job"},
 		{name: "uses", value: word(), code: CodeUnsupportedCall, later: "copy the jobs of the called workflow into this one"},
 		{name: "with", value: mapOf(text()).evaluated()},
 		{name: "secrets", value: oneOf("inherit").or(mapOf(text())).evaluated()},
-		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)).evaluated(),
+		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)),
 			later: "remove it; images of runners can't be made from jobs yet"},
 		{name: "cancel-timeout-minutes", value: number().evaluated(),
 			later: "remove it; the server's own grace period applies"},
@@ -112,7 +112,7 @@ func envShape() shape { return mapOf(text()).evaluated().orEmpty() }
 
 func runsOnShape() shape {
 	labels := wordOrList()
-	labels.nonEmpty = true
+	labels.filled = true
 	return labels.or(keysOf("runs-on", runnerKeys)).evaluated()
 }
 
@@ -156,13 +156,18 @@ func defaultsKeys() []key {
 	return []key{{name: "run", value: keysOf("defaults.run", runDefaultsKeys)}}
 }
 
+// jobDefaultsKeys are those of a job, where expressions may stand.
+func jobDefaultsKeys() []key {
+	return []key{{name: "run", value: keysOf("defaults.run", runDefaultsKeys).evaluated()}}
+}
+
 func runDefaultsKeys() []key {
 	return []key{{name: "shell", value: word()}, {name: "working-directory", value: word()}}
 }
 
 func containerKeys() []key {
 	return []key{
-		{name: "image", value: text(), required: true, hint: "name an image, like image: alpine:3.20"},
+		{name: "image", value: word(), required: true, hint: "name an image, like image: alpine:3.20"},
 		{name: "credentials", value: keysOf("credentials", credentialsKeys)},
 		{name: "env", value: mapOf(text())}, {name: "ports", value: listOf(word())},
 		{name: "volumes", value: listOf(word())}, {name: "options", value: text()},

@@ -67,11 +67,12 @@ type Input struct {
 	Default     *Node
 	Type        *Node
 	Options     []*Node
+	Unfit       bool // its type was reported, so the rest can't be judged by it
 }
 
 func (r *reader) on(root *Node, p Pair) *On {
 	if p.Value == nil {
-		if root.Kind == Mapping {
+		if root.Kind == Mapping && p.Key == nil {
 			r.reports.Add(CodeMissingKey, Range{Start: root.Start}, "a workflow must have the key \"on\"",
 				"add on: [push]")
 		}
@@ -232,8 +233,10 @@ func (r *reader) input(p Pair) *Input {
 
 func inputOf(p Pair) *Input {
 	f := below(p)
+	kind, given := f["type"]
 	return &Input{
-		Name: p.Key, Description: scalarOf(f["description"]), Required: scalarOf(f["required"]),
+		Unfit: given && scalarOf(kind) == nil,
+		Name:  p.Key, Description: scalarOf(f["description"]), Required: scalarOf(f["required"]),
 		Default: scalarOf(f["default"]), Type: scalarOf(f["type"]), Options: scalarsOf(f["options"]),
 	}
 }

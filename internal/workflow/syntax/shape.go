@@ -28,7 +28,8 @@ type shape struct {
 	entries  *shape          // of the values of a mapping whose keys are free
 	items    *shape          // of a list
 	values   func() []string // the words that a text may be; nil: any
-	nonEmpty bool            // of text and lists
+	nonEmpty bool            // of text
+	filled   bool            // of a list: it has an entry
 	// dynamic: an expression may stand for the value and for whatever is in it.
 	dynamic bool
 	// own: the reader of the key checks the value itself.
@@ -54,7 +55,7 @@ func (s shape) or(other shape) shape {
 	if other.forms&formList != 0 {
 		s.items = other.items
 	}
-	s.nonEmpty = s.nonEmpty || other.nonEmpty
+	s.nonEmpty, s.filled = s.nonEmpty || other.nonEmpty, s.filled || other.filled
 	return s
 }
 
@@ -211,7 +212,7 @@ func (r *reader) unfit(n *Node, what string, s shape) bool {
 func yaml11() []string { return []string{"yes", "no", "on", "off", "y", "n"} }
 
 func (r *reader) checkList(n, at *Node, what string, s shape, dynamic bool) bool {
-	if len(n.Items) == 0 && s.nonEmpty {
+	if len(n.Items) == 0 && s.filled {
 		r.add(CodeEmptyValue, at, "remove it, or give it entries", "%s is an empty list", what)
 		return false
 	}
@@ -261,7 +262,10 @@ func (r *reader) known(n *Node, where string, keys []key, dynamic bool) map[stri
 		}
 		at := slices.IndexFunc(keys, func(k key) bool { return k.name == pair.Key.Value })
 		if at < 0 {
-			r.unknown(pair.Key, where, keys)
+			meant := r.unknown(pair.Key, where, keys)
+			if _, given := found[meant]; meant != "" && !given {
+				found[meant] = Pair{Key: pair.Key} // so that it is not reported as missing too
+			}
 			continue
 		}
 		k := keys[at]
@@ -284,20 +288,24 @@ func (r *reader) known(n *Node, where string, keys []key, dynamic bool) map[stri
 	return found
 }
 
-// unknown reports a key that the language does not have at this place.
-func (r *reader) unknown(n *Node, where string, keys []key) {
+// unknown reports a key that the language does not have at this place, and guesses which
+// one is meant.
+func (r *reader) unknown(n *Node, where string, keys []key) (meant string) {
 	allowed := make([]string, len(keys))
 	for i, k := range keys {
 		allowed[i] = k.name
 	}
-	hint := r.reports.Suggest(n.Value, allowed, "")
-	if hint == "" {
+	hint := ""
+	if meant = r.reports.similar(n.Value, allowed); meant != "" {
+		hint = fmt.Sprintf("did you mean %q?", meant)
+	} else {
 		hint = elsewhere(n.Value, where)
 	}
 	if hint == "" && len(keys) > 0 {
 		hint = "its keys are " + names(keys)
 	}
 	r.add(CodeUnknownKey, n, hint, "%s has no key %s", where, Quote(n.Value))
+	return meant
 }
 
 // elsewhere says where a key belongs that stands at the wrong level, which is the commonest

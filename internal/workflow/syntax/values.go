@@ -83,8 +83,9 @@ func permissionsOf(p Pair) *Permissions {
 }
 
 func defaultsOf(p Pair) Defaults {
-	run := below(below(p)["run"])
-	return Defaults{Shell: scalarOf(run["shell"]), WorkDir: scalarOf(run["working-directory"])}
+	all := below(p)["run"]
+	run := below(all)
+	return Defaults{From: scalarOf(all), Shell: scalarOf(run["shell"]), WorkDir: scalarOf(run["working-directory"])}
 }
 
 func concurrencyOf(p Pair) *Concurrency {
@@ -153,21 +154,31 @@ func snapshotOf(p Pair) *Snapshot {
 	return &Snapshot{ImageName: scalarOf(f["image-name"]), If: scalarOf(f["if"]), Version: scalarOf(f["version"])}
 }
 
-// sites lists the scalars in a value that hold expressions.
-func sites(key string, n *Node, out []Site) []Site {
+// sites lists the scalars in a value that hold expressions. key names the value in messages;
+// under is the definition of GitHub's schema that says what its expressions may use.
+func sites(key, under string, n *Node, out []Site) []Site {
 	switch {
 	case n == nil:
 	case n.Kind == Scalar:
-		if IsExpression(n) {
-			out = append(out, Site{key, n})
+		if IsExpression(n) && !n.unfit {
+			out = append(out, Site{key, under, n})
 		}
 	case n.Kind == Sequence:
 		for _, item := range n.Items {
-			out = sites(key, item, out)
+			out = sites(key, under, item, out)
 		}
 	default:
 		for _, pair := range n.Pairs {
-			out = sites(key, pair.Value, out)
+			within, name := under, pair.Key.Value
+			switch {
+			case under == "job-environment" && name == "url":
+				within = "string-runner-context-no-secrets"
+			case name == "env" && (under == "container" || under == "services"):
+				within = "string-runner-context"
+			case name == "credentials" && (under == "container" || under == "services"):
+				within = "container-registry-credentials"
+			}
+			out = sites(key, within, pair.Value, out)
 		}
 	}
 	return out

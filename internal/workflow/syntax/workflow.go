@@ -28,7 +28,10 @@ type Permissions struct {
 }
 
 // Defaults are what steps with run have unless they say otherwise.
-type Defaults struct{ Shell, WorkDir *Node }
+type Defaults struct {
+	Shell, WorkDir *Node
+	From           *Node // an expression that gives both
+}
 
 // Concurrency is a group of runs or jobs that wait for each other.
 type Concurrency struct{ Group, CancelInProgress, Queue *Node }
@@ -87,7 +90,8 @@ type Job struct {
 
 // Site is a value that may hold expressions, and the key whose rules it is under.
 type Site struct {
-	Key   string // like "jobs.*.container.env"
+	Key   string
+	Under string // the name, in GitHub's schema, of what says which contexts it may use
 	Value *Node
 }
 
@@ -237,7 +241,7 @@ func (r *reader) scalars(p Pair, what string) []*Node {
 
 func (r *reader) jobs(root *Node, p Pair) []*Job {
 	if p.Value == nil {
-		if root.Kind == Mapping {
+		if root.Kind == Mapping && p.Key == nil {
 			r.reports.Add(CodeMissingKey, Range{Start: root.Start}, "a workflow must have the key \"jobs\"", "")
 		}
 		return nil
