@@ -1,0 +1,52 @@
+package forecast
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow"
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+)
+
+// TestForecasts: each job says in its name what becomes of it.
+func TestForecasts(t *testing.T) {
+	const text = `
+on: {push: , workflow_dispatch: {inputs: {deep: {type: boolean, default: true}}}}
+jobs:
+  a: {name: "runs: it needs no other job", runs-on: x, steps: [{run: ':'}]}
+  b: {name: "runs: it needs a, and runs when", needs: a, runs-on: x, steps: [{run: ':'}]}
+  c: {name: "skips: its condition does not hold", if: "github.ref == 'refs/heads/x'", runs-on: x, steps: [{run: ':'}]}
+  d: {name: "skips: c, which it needs, is skipped", needs: [a, c], runs-on: x, steps: [{run: ':'}]}
+  e: {name: "skips: c, which it needs, is skipped", needs: d, runs-on: x, steps: [{run: ':'}]}
+  f: {name: "runs: its condition holds", if: always(), needs: [c, e], runs-on: x, steps: [{run: ':'}]}
+  g: {name: "runs: its condition holds", if: "always() && needs.a.result == 'success'", needs: [a, d], runs-on: x, steps: [{run: ':'}]}
+  h: {name: "runs: its condition holds", if: "always() && needs.c.result == 'skipped'", needs: [c], runs-on: x, steps: [{run: ':'}]}
+  i: {name: "skips: its condition does not hold", if: failure(), needs: a, runs-on: x, steps: [{run: ':'}]}
+  j: {name: "open: it depends on github.sha", if: "github.sha == 'x'", runs-on: x, steps: [{run: ':'}]}
+  k: {name: "open: a job that it needs is open", needs: j, runs-on: x, steps: [{run: ':'}]}
+  l: {name: "skips: its condition does not hold", if: "!always()", needs: j, runs-on: x, steps: [{run: ':'}]}
+  m: {name: "open: it depends on needs.j.result", if: "always() && needs.j.result == 'success'", needs: j, runs-on: x, steps: [{run: ':'}]}
+  n: {name: "runs: its condition holds", if: "github.event.pull_request.draft == null", runs-on: x, steps: [{run: ':'}]}
+  o: {name: "runs: its condition holds", if: "github.event.ref == 'r'", runs-on: x, steps: [{run: ':'}]}
+  p: {name: "runs: its condition holds", if: inputs.deep, runs-on: x, steps: [{run: ':'}]}
+  q: {name: "skips: c, which it needs, is skipped", needs: [c, j], runs-on: x, steps: [{run: ':'}]}
+`
+	p, found := workflow.Compile(workflow.Source{Path: "w.yml", Text: []byte(text)}, workflow.Inputs{Event: "workflow_dispatch"},
+		workflow.Limits{})
+	if p == nil {
+		t.Fatal(found)
+	}
+	event, err := expr.FromJSON(`{"ref": "r", "pull_request": null}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := Known{Github: expr.Object(expr.Field{Name: "ref", Value: expr.String("refs/heads/main")},
+		expr.Field{Name: "event", Value: event}), Inputs: expr.Object(expr.Field{Name: "deep", Value: expr.Bool(true)})}
+	for i, got := range Of(p, known) {
+		job := p.Jobs[i]
+		want, reason, _ := strings.Cut(job.Name, ": ")
+		if string(got.Answer) != want || !strings.Contains(got.Reason, reason) {
+			t.Errorf("%s %s: %s, want %s", job.Key, got.Answer, got.Reason, job.Name)
+		}
+	}
+}
