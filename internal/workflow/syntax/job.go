@@ -64,7 +64,8 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 		}
 	}
 	if uses := scalarOf(f["uses"]); uses != nil {
-		job.Call = &Call{Uses: uses, With: pairsOf(f["with"]), Secrets: pairsOf(f["secrets"]), Inherit: scalarOf(f["secrets"])}
+		job.Call = &Call{Uses: uses, With: pairsOf(f["with"]), Secrets: pairsOf(f["secrets"]),
+			Inherit: scalarOf(f["secrets"])}
 	}
 }
 

@@ -174,7 +174,8 @@ func (r *reader) checkExpression(n *Node, what string, dynamic bool) bool {
 
 func (r *reader) checkScalar(n *Node, what string, s shape) bool {
 	switch {
-	case s.forms&formBool != 0 && n.Type == TypeBool, s.forms&formNumber != 0 && (n.Type == TypeInt || n.Type == TypeFloat):
+	case s.forms&formBool != 0 && n.Type == TypeBool,
+		s.forms&formNumber != 0 && (n.Type == TypeInt || n.Type == TypeFloat):
 		return true
 	case s.forms&formText == 0:
 		return r.unfit(n, what, s)
