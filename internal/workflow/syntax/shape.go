@@ -292,6 +292,10 @@ func (r *reader) known(n *Node, where string, keys []key, dynamic bool) map[stri
 // unknown reports a key that the language does not have at this place, and guesses which
 // one is meant.
 func (r *reader) unknown(n *Node, where string, keys []key) (meant string) {
+	if r.reports.Full() {
+		r.add(CodeUnknownKey, n, "", "%s has no key %s", where, Quote(n.Value))
+		return "" // it is only counted, so no hint is looked for
+	}
 	allowed := make([]string, len(keys))
 	for i, k := range keys {
 		allowed[i] = k.name
