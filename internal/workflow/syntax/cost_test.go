@@ -9,7 +9,8 @@ import (
 // don't make the tables a thousand times.
 func TestReadingCostsLittlePerJob(t *testing.T) {
 	text := func(jobs int) string {
-		return "on: push\njobs:\n" + strings.Repeat("  a: {runs-on: linux, needs: b, env: {A: b}, steps: [{run: x, env: {A: b}}]}\n", jobs)
+		return "on: push\njobs:\n" +
+			strings.Repeat("  a: {runs-on: linux, needs: b, env: {A: b}, steps: [{run: x, env: {A: b}}]}\n", jobs)
 	}
 	cost := func(jobs int) float64 {
 		lines := strings.Split(text(jobs), "\n")

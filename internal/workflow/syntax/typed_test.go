@@ -55,8 +55,8 @@ jobs:
 		text(service.Command), text(service.Entrypoint), text(a.Snapshot.ImageName), text(a.Snapshot.Version),
 		text(b.Call.Uses), text(b.Call.With[0].Value), text(b.Call.Inherit),
 	}
-	want := strings.Fields("all run a b c pull_request opened d 0_1_*_*_* Europe/Berlin x string true v read-all bash g max " +
-		"big l write e u false i p 80 db pg c e s 1.* ./.github/workflows/x.yml v inherit")
+	want := strings.Fields("all run a b c pull_request opened d 0_1_*_*_* Europe/Berlin x string true v read-all " +
+		"bash g max big l write e u false i p 80 db pg c e s 1.* ./.github/workflows/x.yml v inherit")
 	for i := range want {
 		want[i] = strings.ReplaceAll(want[i], "_1_", " 1 ")
 		want[i] = strings.ReplaceAll(want[i], "*_", "* ")
