@@ -42,8 +42,8 @@ func (a *app) cmdCompat() *cobra.Command {
 	command := a.withJSON(&cobra.Command{
 		Use:   "compat [FILE|FOLDER]...",
 		Short: "Report which workflows run here as they are",
-		Long: `Report for workflows that were written for GitHub what runs here unchanged, what runs and differs, and what does not run,
-each with the reason, the first line and what to do. Nothing is sent anywhere.
+		Long: `Report for workflows that were written for GitHub what runs here unchanged, what runs and differs, and what
+does not run, each with the reason, the first line and what to do. Nothing is sent anywhere.
 
 Without arguments the workflows of the repository that you stand in are looked at. Exit code 0: all of them run. 1:
 at least one does not. 2: a file can't be read, or the command line makes no sense.`,
@@ -93,7 +93,9 @@ func compatOf(path string, found []workflow.Diagnostic) compatFile {
 		out.Points = append(out.Points, compatPoint{string(d.Code), string(d.Severity), d.Pos.Line, 1, d.Message, d.Hint})
 	}
 	weight := map[string]int{string(workflow.Error): 0, string(workflow.Warning): 1, string(workflow.Info): 2}
-	slices.SortStableFunc(out.Points, func(a, b compatPoint) int { return cmp.Compare(weight[a.Severity], weight[b.Severity]) })
+	slices.SortStableFunc(out.Points, func(a, b compatPoint) int {
+		return cmp.Compare(weight[a.Severity], weight[b.Severity])
+	})
 	return out
 }
 
@@ -108,7 +110,8 @@ func (a *app) printCompat(files []compatFile) error {
 		}
 	}
 	if a.json {
-		text, err := json.MarshalIndent(map[string]any{"files": files, "verdicts": count, "refused_by_code": reasons}, "", "  ")
+		report := map[string]any{"files": files, "verdicts": count, "refused_by_code": reasons}
+		text, err := json.MarshalIndent(report, "", "  ")
 		if err != nil {
 			return fmt.Errorf("print report: %w", err)
 		}
@@ -145,7 +148,9 @@ func (a *app) showCompat(files []compatFile, count, reasons map[string]int) {
 	for code := range reasons {
 		codes = append(codes, code)
 	}
-	slices.SortFunc(codes, func(x, y string) int { return cmp.Or(cmp.Compare(reasons[y], reasons[x]), strings.Compare(x, y)) })
+	slices.SortFunc(codes, func(x, y string) int {
+		return cmp.Or(cmp.Compare(reasons[y], reasons[x]), strings.Compare(x, y))
+	})
 	for _, code := range codes {
 		fmt.Fprintf(a.out, "  %s in %s\n", code, plural(reasons[code], "file"))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairlead-ci/fairlead/internal/web/dag"
+	"github.com/fairlead-ci/fairlead/internal/dag"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/forecast"
@@ -52,8 +52,8 @@ func (a *app) cmdPlan() *cobra.Command {
 	command := a.withJSON(&cobra.Command{
 		Use:   "plan [FILE|FOLDER]...",
 		Short: "Show what an event would run, and why, without a server",
-		Long: `Show which workflows an event would start, with the graph of their jobs, and what would become of each job as long as
-jobs succeed: "runs", "skips", or "open" where what it depends on is known later. Nothing is sent anywhere.
+		Long: `Show which workflows an event would start, with the graph of their jobs, and what would become of each job as
+long as jobs succeed: "runs", "skips", or "open" where what it depends on is known later. Nothing is sent anywhere.
 
 Without arguments the workflows of the repository that you stand in are asked. Of the context github what the flags say
 is known, and with --payload the event; of everything else nothing is guessed.
@@ -268,9 +268,10 @@ func picture(jobs []plannedJob) string {
 		if job.Forecast != string(forecast.Runs) {
 			dashes = ` stroke-dasharray="4 3"`
 		}
-		fmt.Fprintf(&b, `<g><title>%s: %s, %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#f6f8fa" stroke="%s"%s/>`+
-			`<text x="%d" y="%d">%s</text><text x="%d" y="%d" font-size="10" fill="#57606a">%s</text></g>`+"\n",
-			html.EscapeString(clean(job.ID)), job.Forecast, html.EscapeString(clean(job.Reason)), at.X, at.Y, size.Width, size.Height,
+		fmt.Fprintf(&b, `<g><title>%s: %s, %s</title><rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#f6f8fa" `+
+			`stroke="%s"%s/><text x="%d" y="%d">%s</text><text x="%d" y="%d" font-size="10" fill="#57606a">%s</text></g>`+"\n",
+			html.EscapeString(clean(job.ID)), job.Forecast, html.EscapeString(clean(job.Reason)), at.X, at.Y,
+			size.Width, size.Height,
 			strokes[job.Forecast], dashes, at.X+10, at.Y+17, html.EscapeString(name), at.X+10, at.Y+32, job.Forecast)
 	}
 	b.WriteString("</svg>\n")

@@ -66,7 +66,7 @@ func (t *Triggers) Run(ctx context.Context, r Request) (Accepted, error) {
 		}
 	}
 	accepted, err := c.submit(ctx, file, p, nil)
-	accepted.Warnings = diagnostics
+	accepted.Warnings = workflow.Warnings(diagnostics)
 	return accepted, err
 }
 

@@ -203,7 +203,7 @@ func (c cause) begin(ctx context.Context, file scm.File) (Accepted, string, erro
 		// says that it did not start, also to whoever tells of the push again.
 		accepted, err = c.submit(ctx, file, nil, []string{"It was not started. " + no.Message})
 	}
-	accepted.Warnings = diagnostics
+	accepted.Warnings = workflow.Warnings(diagnostics)
 	return accepted, "", err
 }
 

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -43,6 +44,12 @@ func Failed(list []Diagnostic) bool {
 		}
 	}
 	return false
+}
+
+// Warnings leaves out information, which is for those who look at the file and not for those
+// who start it.
+func Warnings(list []Diagnostic) []Diagnostic {
+	return slices.DeleteFunc(slices.Clone(list), func(d Diagnostic) bool { return d.Severity == Info })
 }
 
 // Render writes diagnostics for a terminal: each with its source line, a caret under

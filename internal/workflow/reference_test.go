@@ -62,7 +62,8 @@ func TestEveryCodeIsProduced(t *testing.T) {
 		}
 		seen[entry.Code] = true
 		if !strings.Contains(text.String(), " "+string(entry.Code)) &&
-			!strings.Contains(text.String(), "# `"+string(entry.Code)+"`") && !strings.Contains(text.String(), `"`+string(entry.Code)+`"`) {
+			!strings.Contains(text.String(), "# `"+string(entry.Code)+"`") &&
+			!strings.Contains(text.String(), `"`+string(entry.Code)+`"`) {
 			t.Errorf("no test produces %s", entry.Code)
 		}
 		if !strings.HasSuffix(entry.Means, ".") {

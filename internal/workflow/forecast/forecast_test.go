@@ -10,29 +10,30 @@ import (
 
 // TestForecasts: each job says in its name what becomes of it.
 func TestForecasts(t *testing.T) {
+	const rest = "runs-on: x, steps: [{run: ':'}]"
 	const text = `
 on: {push: , workflow_dispatch: {inputs: {deep: {type: boolean, default: true}}}}
 jobs:
-  a: {name: "runs: it needs no other job", runs-on: x, steps: [{run: ':'}]}
-  b: {name: "runs: it needs a, and runs when", needs: a, runs-on: x, steps: [{run: ':'}]}
-  c: {name: "skips: its condition does not hold", if: "github.ref == 'refs/heads/x'", runs-on: x, steps: [{run: ':'}]}
-  d: {name: "skips: c, which it needs, is skipped", needs: [a, c], runs-on: x, steps: [{run: ':'}]}
-  e: {name: "skips: c, which it needs, is skipped", needs: d, runs-on: x, steps: [{run: ':'}]}
-  f: {name: "runs: its condition holds", if: always(), needs: [c, e], runs-on: x, steps: [{run: ':'}]}
-  g: {name: "runs: its condition holds", if: "always() && needs.a.result == 'success'", needs: [a, d], runs-on: x, steps: [{run: ':'}]}
-  h: {name: "runs: its condition holds", if: "always() && needs.c.result == 'skipped'", needs: [c], runs-on: x, steps: [{run: ':'}]}
-  i: {name: "skips: its condition does not hold", if: failure(), needs: a, runs-on: x, steps: [{run: ':'}]}
-  j: {name: "open: it depends on github.sha", if: "github.sha == 'x'", runs-on: x, steps: [{run: ':'}]}
-  k: {name: "open: a job that it needs is open", needs: j, runs-on: x, steps: [{run: ':'}]}
-  l: {name: "skips: its condition does not hold", if: "!always()", needs: j, runs-on: x, steps: [{run: ':'}]}
-  m: {name: "open: it depends on needs.j.result", if: "always() && needs.j.result == 'success'", needs: j, runs-on: x, steps: [{run: ':'}]}
-  n: {name: "runs: its condition holds", if: "github.event.pull_request.draft == null", runs-on: x, steps: [{run: ':'}]}
-  o: {name: "runs: its condition holds", if: "github.event.ref == 'r'", runs-on: x, steps: [{run: ':'}]}
-  p: {name: "runs: its condition holds", if: inputs.deep, runs-on: x, steps: [{run: ':'}]}
-  q: {name: "skips: c, which it needs, is skipped", needs: [c, j], runs-on: x, steps: [{run: ':'}]}
+  a: {name: "runs: it needs no other job", REST}
+  b: {name: "runs: it needs a, and runs when", needs: a, REST}
+  c: {name: "skips: its condition does not hold", if: "github.ref == 'refs/heads/x'", REST}
+  d: {name: "skips: c, which it needs, is skipped", needs: [a, c], REST}
+  e: {name: "skips: c, which it needs, is skipped", needs: d, REST}
+  f: {name: "runs: its condition holds", if: always(), needs: [c, e], REST}
+  g: {name: "runs: its condition holds", if: "always() && needs.a.result == 'success'", needs: [a, d], REST}
+  h: {name: "runs: its condition holds", if: "always() && needs.c.result == 'skipped'", needs: [c], REST}
+  i: {name: "skips: its condition does not hold", if: failure(), needs: a, REST}
+  j: {name: "open: it depends on github.sha", if: "github.sha == 'x'", REST}
+  k: {name: "open: a job that it needs is open", needs: j, REST}
+  l: {name: "skips: its condition does not hold", if: "!always()", needs: j, REST}
+  m: {name: "open: it depends on needs.j.result", if: "always() && needs.j.result == 'success'", needs: j, REST}
+  n: {name: "runs: its condition holds", if: "github.event.pull_request.draft == null", REST}
+  o: {name: "runs: its condition holds", if: "github.event.ref == 'r'", REST}
+  p: {name: "runs: its condition holds", if: inputs.deep, REST}
+  q: {name: "skips: c, which it needs, is skipped", needs: [c, j], REST}
 `
-	p, found := workflow.Compile(workflow.Source{Path: "w.yml", Text: []byte(text)}, workflow.Inputs{Event: "workflow_dispatch"},
-		workflow.Limits{})
+	src := workflow.Source{Path: "w.yml", Text: []byte(strings.ReplaceAll(text, "REST", rest))}
+	p, found := workflow.Compile(src, workflow.Inputs{Event: "workflow_dispatch"}, workflow.Limits{})
 	if p == nil {
 		t.Fatal(found)
 	}

@@ -36,7 +36,8 @@ func formTwo() *Plan {
 	p := formOne()
 	p.RunName = "CI of ${{ github.ref_name }}"
 	p.Jobs[0].Permissions = &Permissions{All: "read-all"}
-	p.Jobs[1].Permissions = &Permissions{All: "write-all", Scopes: []Permission{{"contents", "read"}, {"id-token", "write"}}}
+	p.Jobs[1].Permissions = &Permissions{All: "write-all",
+		Scopes: []Permission{{"contents", "read"}, {"id-token", "write"}}}
 	return p
 }
 

@@ -183,7 +183,8 @@ func keyCodes() []CodeEntry {
 		{CodeShortSchedule, Info, "The schedule is due more often than elsewhere, where it is started less often."},
 		{CodeInvalidSchedule, Error, "The time of a schedule, or its time zone, is not valid."},
 		{CodeNeverFires, Warning, "Nothing sends the event in this release, so it never starts the workflow."},
-		{CodeNoToken, Info, "Permissions are recorded, and jobs get no token at all yet: they can do less than is permitted."},
+		{CodeNoToken, Info,
+			"Permissions are recorded, and jobs get no token at all yet: they can do less than is permitted."},
 		{CodeFairleadOnly, Info, "The workflow has a key of Fairlead's own, so it runs nowhere else."},
 	}
 }
@@ -193,7 +194,8 @@ func unsupportedCodes() []CodeEntry {
 		{CodeNotAvailable, Error, "The key is part of the workflow language, but this release doesn't have it yet."},
 		{CodeDeployNotAvailable, Error, "Environments and deployments are part of the workflow language, " +
 			"but this release doesn't have them yet."},
-		{CodeUnsupportedAction, Error, "Actions are part of the workflow language, but this release has only actions/checkout."},
+		{CodeUnsupportedAction, Error,
+			"Actions are part of the workflow language, but this release has only actions/checkout."},
 		{CodeUnsupportedOption, Error, "The built-in checkout doesn't have this option of actions/checkout yet."},
 		{CodeUnsupportedCall, Error, "Calling a workflow from a job is not available yet."},
 		{CodeUnsupportedConcurrency, Error, "Groups of runs or jobs that wait for each other are not available yet."},
@@ -201,8 +203,10 @@ func unsupportedCodes() []CodeEntry {
 		{CodeUnsupportedServices, Error, "Services beside a job are not available yet."},
 		{CodeUnsupportedBackground, Error, "Steps that run beside each other are not available yet."},
 		{CodeUnsupportedRunnerGroup, Error, "Groups of runners are not available yet; pools have labels."},
-		{CodeUnsupportedContext, Error, "The context is part of the workflow language, but this release doesn't have it yet."},
-		{CodeUnsupportedFunction, Error, "The function is part of the workflow language, but this release doesn't have it yet."},
+		{CodeUnsupportedContext, Error,
+			"The context is part of the workflow language, but this release doesn't have it yet."},
+		{CodeUnsupportedFunction, Error,
+			"The function is part of the workflow language, but this release doesn't have it yet."},
 		{CodeUnsupportedDynamic, Error, "The value comes from an expression that can't be evaluated at this place yet."},
 		{CodeUnsupportedShell, Error, "The shell belongs to Windows, and runners are not Windows yet."},
 	}

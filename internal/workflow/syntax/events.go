@@ -107,7 +107,8 @@ func scheduleKeys() []key {
 func dispatchKeys() []key { return []key{{name: "inputs", value: mapOf(custom()).orEmpty()}} }
 
 func inputKeys() []key {
-	return []key{{name: "description", value: text()}, {name: "required", value: truth()}, {name: "default", value: text()},
+	return []key{{name: "description", value: text()}, {name: "required", value: truth()},
+		{name: "default", value: text()},
 		{name: "type", value: oneOf("string", "boolean", "number", "choice", "environment")},
 		{name: "options", value: listOf(text())}}
 }

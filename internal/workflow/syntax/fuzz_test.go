@@ -38,7 +38,8 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, d := range reports.Sorted() {
-			if d.Message == "" || d.Pos.Line > lines || d.End.Line > lines || d.Pos.Line < 0 || d.End.Before(d.Pos) && d.End != (Pos{}) {
+			outside := d.Pos.Line > lines || d.End.Line > lines || d.Pos.Line < 0
+			if d.Message == "" || outside || d.End.Before(d.Pos) && d.End != (Pos{}) {
 				t.Errorf("diagnostic %+v of a file with %d lines", d, lines)
 			}
 		}

@@ -100,7 +100,8 @@ func (g *generator) jobBody() string {
 	calls := g.chance(1, 6)
 	for _, k := range keys {
 		switch {
-		case k.ours || k.name == "strategy" || k.name == "outputs" || calls != slices.Contains(callKeys(), k.name) && (calls || !shared(k.name)):
+		case k.ours, k.name == "strategy", k.name == "outputs",
+			calls != slices.Contains(callKeys(), k.name) && (calls || !shared(k.name)):
 			continue
 		case k.name == "needs" && g.job == 0 && !g.slip():
 		case k.name == "uses" && calls:

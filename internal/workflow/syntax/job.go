@@ -2,16 +2,16 @@ package syntax
 
 import "slices"
 
-// job reads one entry of jobs. Its id is kept even when its body is unusable, so that
+// readJob reads one entry of jobs. Its id is kept even when its body is unusable, so that
 // needs of other jobs are not reported as unknown on top.
-func (r *reader) job(p Pair) *Job {
+func (r *reader) readJob(p Pair) *Job {
 	job := &Job{ID: p.Key}
 	what := "the job " + Quote(p.Key.Value)
 	n := r.mapping(p, what)
 	if n == nil {
 		return job
 	}
-	f := r.fields(n, "a job", jobKeys())
+	f := r.fields(n, "a job", r.job)
 	job.Name = scalarOf(f["name"])
 	job.Needs = scalarsOf(f["needs"])
 	job.If = scalarOf(f["if"])
@@ -64,16 +64,16 @@ func (r *reader) unavailable(job *Job, f map[string]Pair) {
 		}
 	}
 	if uses := scalarOf(f["uses"]); uses != nil {
-		job.Call = &Call{Uses: uses, With: pairsOf(f["with"]), Secrets: pairsOf(f["secrets"]), Inherit: scalarOf(f["secrets"])}
+		job.Call = &Call{Uses: uses, With: pairsOf(f["with"]), Secrets: pairsOf(f["secrets"]),
+			Inherit: scalarOf(f["secrets"])}
 	}
 }
 
 // call checks that a job that calls a workflow has no keys of a job that runs steps.
 func (r *reader) call(job *Job, n *Node) {
-	known := jobKeys()
 	for _, pair := range n.Pairs {
 		name := pair.Key.Value
-		if slices.ContainsFunc(known, func(k key) bool { return k.name == name }) && !slices.Contains(callKeys(), name) {
+		if slices.ContainsFunc(r.job, func(k key) bool { return k.name == name }) && !slices.Contains(callKeys(), name) {
 			r.add(CodeMisplacedKey, pair.Key, "remove it, or call the workflow in a job of its own",
 				"a job that calls a workflow with uses can't have the key %q", name)
 		}
@@ -148,14 +148,14 @@ func (r *reader) steps(id *Node, f map[string]Pair) []*Step {
 	}
 	var out []*Step
 	for _, item := range p.Value.Items {
-		if step := r.step(item); step != nil {
+		if step := r.readStep(item); step != nil {
 			out = append(out, step)
 		}
 	}
 	return out
 }
 
-func (r *reader) step(n *Node) *Step {
+func (r *reader) readStep(n *Node) *Step {
 	switch {
 	case n.IsNull():
 		r.add(CodeEmptyValue, n, "remove the dash, or give the step a run", "the step is empty")
@@ -167,7 +167,7 @@ func (r *reader) step(n *Node) *Step {
 		r.add(CodeWrongType, n, "", "a step must be a mapping or the name of a built-in, not %s", describe(n))
 		return nil
 	}
-	f := r.fields(n, "a step", stepKeys())
+	f := r.fields(n, "a step", r.step)
 	step := &Step{
 		Node:     n,
 		ID:       scalarOf(f["id"]),

@@ -20,8 +20,8 @@ func workflowKeys() []key {
 		{name: "env", value: envShape()},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: defaultsShape()},
-		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(), code: CodeUnsupportedConcurrency,
-			later: "remove it; runs of one workflow don't wait for each other yet"},
+		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(),
+			code: CodeUnsupportedConcurrency, later: "remove it; runs of one workflow don't wait for each other yet"},
 		{name: "jobs", value: custom()},
 	}
 }
@@ -122,7 +122,8 @@ func runnerKeys() []key {
 	return []key{
 		{name: "labels", value: labels},
 		{name: "group", value: word(), code: CodeUnsupportedRunnerGroup, later: "name the labels of the pool"},
-		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true, later: "name the pool that shall run the job"},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
+			later: "name the pool that shall run the job"},
 	}
 }
 
@@ -147,7 +148,8 @@ func environmentShape() shape {
 }
 
 func environmentKeys() []key {
-	return []key{{name: "name", value: text(), required: true}, {name: "url", value: text()}, {name: "deployment", value: truth()}}
+	return []key{{name: "name", value: text(), required: true}, {name: "url", value: text()},
+		{name: "deployment", value: truth()}}
 }
 
 func defaultsShape() shape { return keysOf("defaults", defaultsKeys) }
@@ -193,7 +195,8 @@ func retryKeys() []key {
 
 func resourceKeys() []key {
 	size := word()
-	return []key{{name: "cpu", value: size}, {name: "memory", value: size}, {name: "disk", value: size}, {name: "gpu", value: size}}
+	return []key{{name: "cpu", value: size}, {name: "memory", value: size}, {name: "disk", value: size},
+		{name: "gpu", value: size}}
 }
 
 func networkKeys() []key { return []key{{name: "egress", value: wordOrList(), required: true}} }

@@ -28,7 +28,8 @@ type Bounds struct {
 // none of them.
 func Load(text []byte, bounds Bounds, reports *Reports) *Node {
 	if len(text) > bounds.SourceBytes {
-		reports.Add(CodeSourceTooLarge, Range{}, fmt.Sprintf("the file has more than %d bytes", bounds.SourceBytes), "split the workflow, or move long scripts into files of the repository")
+		reports.Add(CodeSourceTooLarge, Range{}, fmt.Sprintf("the file has more than %d bytes", bounds.SourceBytes),
+			"split the workflow, or move long scripts into files of the repository")
 		return nil
 	}
 	src := newSource(string(text))

@@ -108,8 +108,8 @@ func (r *reader) event(on *On, name, config *Node) {
 		for i, e := range all {
 			known[i] = e.name
 		}
-		r.add(CodeUnknownEvent, name, r.reports.Suggest(name.Value, known, "events of this release are "+list(sent(), "and")),
-			"there is no event %s", Quote(name.Value))
+		hint := r.reports.Suggest(name.Value, known, "events of this release are "+list(sent(), "and"))
+		r.add(CodeUnknownEvent, name, hint, "there is no event %s", Quote(name.Value))
 		return
 	}
 	if !slices.Contains(sent(), name.Value) {

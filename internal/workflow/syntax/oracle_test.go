@@ -1,10 +1,7 @@
 package syntax_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -43,20 +40,23 @@ func differences() []difference {
 		{name: "no labels", example: "on: push\njobs:\n  a: {runs-on: {}, steps: [{run: x}]}\n", ours: `key "labels"`},
 		{name: "two lists", example: on("{push: {branches: [a], branches-ignore: [b]}}"), ours: `used together`},
 		{name: "filters", example: on("{push: {branches: ['[']}}"), ours: `\[invalid_filter\]`},
-		{name: "ids", example: strings.Replace(steps("[{run: x}]"), "a:", strings.Repeat("a", 100)+":", 1), theirs: `less than 100`},
+		{name: "ids", example: strings.Replace(steps("[{run: x}]"), "a:", strings.Repeat("a", 100)+":", 1),
+			theirs: `less than 100`},
 		{name: "need ids", example: job("needs: [B]}\n  b: {runs-on: x, steps: [{run: x}]"), theirs: `unknown job`},
 		{name: "step ids", example: steps("[{id: a, run: x}, {id: A, run: x}]"), ours: `\[duplicate_step_id\]`},
 		{name: "timeouts", example: job("timeout-minutes: -1"), ours: `\[invalid_timeout\]`},
 		{name: "images", example: job("container: {env: {A: '${{ github.sha }}'}}"), ours: `must have the key "image"`},
 		{name: "shells", example: steps("[{run: x, shell: zsh}]"), ours: `\[unknown_shell\]`},
-		{name: "shell expressions", example: steps("[{run: x, shell: '${{ github.sha }}'}]"), theirs: `Unrecognized named-value`},
+		{name: "shell expressions", example: steps("[{run: x, shell: '${{ github.sha }}'}]"),
+			theirs: `Unrecognized named-value`},
 		{name: "inputs", example: on("{workflow_dispatch: {inputs: {a: {type: number, default: x}}}}"),
 			ours: `\[invalid_input_definition\]`},
 		{name: "defaults of inputs", example: on("{workflow_dispatch: {inputs: {a: {type: boolean, default: 'true'}}}}"),
 			theirs: `input default`},
 		{name: "schedules", example: on("{schedule: [{cron: ' 5 4 * * * '}]}"), theirs: `Invalid cron expression`},
 		{name: "built-ins", example: steps("[checkout]"), theirs: `Unexpected value 'checkout'`},
-		{name: "empty mappings", example: strings.Replace(on("push"), "jobs", "env:\njobs", 1), theirs: `: Unexpected value ''$`},
+		{name: "empty mappings", example: strings.Replace(on("push"), "jobs", "env:\njobs", 1),
+			theirs: `: Unexpected value ''$`},
 	}
 }
 
@@ -121,42 +121,4 @@ func explained(wrong []workflow.Diagnostic, said []string) string {
 		}
 	}
 	return ""
-}
-
-// ask puts all files to one process.
-func ask(t *testing.T, files []string) [][]string {
-	t.Helper()
-	// The script prints where the packages are; it fetches them only where they are not there.
-	folder, err := exec.Command("sh", filepath.Join(root, "scripts/oracle.sh")).Output()
-	if err != nil {
-		t.Fatalf("GitHub's packages are not installed: run scripts/oracle.sh: %v", err)
-	}
-	var in, out bytes.Buffer
-	lines := json.NewEncoder(&in)
-	for i, text := range files {
-		if err := lines.Encode(map[string]any{"id": i, "text": text}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	command := exec.Command("node", filepath.Join(root, "test/oracle/workflow.mjs"),
-		filepath.Join(strings.TrimSpace(string(folder)), "node_modules"))
-	command.Stdin, command.Stdout, command.Stderr = &in, &out, os.Stderr
-	if err := command.Run(); err != nil {
-		t.Fatal(err)
-	}
-	said := make([][]string, 0, len(files))
-	for dec := json.NewDecoder(&out); dec.More(); {
-		var row struct {
-			ID     int
-			Errors []string
-		}
-		if err := dec.Decode(&row); err != nil || row.ID != len(said) {
-			t.Fatalf("answer %d: %+v, %v", len(said), row, err)
-		}
-		said = append(said, row.Errors)
-	}
-	if len(said) != len(files) {
-		t.Fatalf("%d answers for %d files", len(said), len(files))
-	}
-	return said
 }

@@ -174,7 +174,8 @@ func (r *reader) checkExpression(n *Node, what string, dynamic bool) bool {
 
 func (r *reader) checkScalar(n *Node, what string, s shape) bool {
 	switch {
-	case s.forms&formBool != 0 && n.Type == TypeBool, s.forms&formNumber != 0 && (n.Type == TypeInt || n.Type == TypeFloat):
+	case s.forms&formBool != 0 && n.Type == TypeBool,
+		s.forms&formNumber != 0 && (n.Type == TypeInt || n.Type == TypeFloat):
 		return true
 	case s.forms&formText == 0:
 		return r.unfit(n, what, s)
@@ -291,6 +292,10 @@ func (r *reader) known(n *Node, where string, keys []key, dynamic bool) map[stri
 // unknown reports a key that the language does not have at this place, and guesses which
 // one is meant.
 func (r *reader) unknown(n *Node, where string, keys []key) (meant string) {
+	if r.reports.Full() {
+		r.add(CodeUnknownKey, n, "", "%s has no key %s", where, Quote(n.Value))
+		return "" // it is only counted, so no hint is looked for
+	}
 	allowed := make([]string, len(keys))
 	for i, k := range keys {
 		allowed[i] = k.name

@@ -123,12 +123,17 @@ type Step struct {
 }
 
 // reader walks a tree and reports what does not fit the language.
-type reader struct{ reports *Reports }
+type reader struct {
+	reports   *Reports
+	job, step []key // the tables that are needed most often
+}
+
+func newReader(reports *Reports) *reader { return &reader{reports, jobKeys(), stepKeys()} }
 
 // Read turns the tree of a file into its typed form and reports everything in it that
 // the language or this release doesn't have.
 func Read(root *Node, reports *Reports) *Workflow {
-	r := &reader{reports}
+	r := newReader(reports)
 	w := &Workflow{Root: root}
 	top := r.top(root)
 	w.Name = scalarOf(top["name"])
@@ -146,8 +151,8 @@ func Read(root *Node, reports *Reports) *Workflow {
 // ReadTriggers reads only what says when a workflow starts: its name and events. What
 // is wrong elsewhere in the file is not reported.
 func ReadTriggers(root *Node, reports *Reports) *Workflow {
-	quiet := &reader{NewReports("")}
-	r := &reader{reports}
+	quiet := &reader{reports: NewReports("")}
+	r := &reader{reports: reports}
 	w := &Workflow{Root: root}
 	if root.Kind != Mapping {
 		r.top(root)
@@ -256,7 +261,7 @@ func (r *reader) jobs(root *Node, p Pair) []*Job {
 	}
 	var out []*Job
 	for _, pair := range n.Pairs {
-		if job := r.job(pair); job != nil {
+		if job := r.readJob(pair); job != nil {
 			out = append(out, job)
 		}
 	}
