@@ -112,6 +112,27 @@ func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) 
 	return out, nil
 }
 
+// ListWorkflows implements the contract.
+func (r *Repositories) ListWorkflows(
+	ctx context.Context,
+	req *fairleadv1.ListWorkflowsRequest,
+) (*fairleadv1.ListWorkflowsResponse, error) {
+	offer, err := r.Trigger.Offer(ctx, r.Caller(ctx).Tenant, req.GetRepository(), req.GetRef())
+	if err != nil {
+		return nil, r.Runs.refusal(err)
+	}
+	out := &fairleadv1.ListWorkflowsResponse{Ref: offer.Ref, Commit: offer.Commit}
+	for _, one := range offer.Workflows {
+		m := &fairleadv1.Workflow{Path: one.Path, Name: one.Triggers.Name, Events: one.Triggers.Events, Problem: one.Problem}
+		for _, in := range one.Triggers.Inputs {
+			m.Inputs = append(m.Inputs, &fairleadv1.WorkflowInput{Name: in.Name, Description: in.Description, Type: in.Type,
+				Required: in.Required, Default: in.Default, Options: in.Options})
+		}
+		out.Workflows = append(out.Workflows, m)
+	}
+	return out, nil
+}
+
 // NotifyPush implements the contract. A repeat finds the runs of the first time: they are
 // keyed by ref and commit.
 func (r *Repositories) NotifyPush(

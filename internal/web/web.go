@@ -86,9 +86,11 @@ func (p *Pages) routes() {
 	p.mux.HandleFunc("GET /runners", p.showRunners)
 	p.mux.HandleFunc("GET /repositories", p.showRepositories)
 	p.mux.HandleFunc("GET /repositories/{repository}", p.showRepository)
+	p.mux.HandleFunc("GET /repositories/{repository}/workflows", p.showWorkflows)
 	p.mux.HandleFunc("GET /static/{file}", p.serveAsset)
 	p.mux.Handle("GET /favicon.ico", http.RedirectHandler(p.assets.url("icon-plain.svg"), http.StatusFound))
 
+	p.mux.HandleFunc("POST /runs", p.createRun)
 	p.mux.HandleFunc("POST /runs/{run}/cancellation", p.cancelRun)
 	p.mux.HandleFunc("POST /runs/{run}/rounds", p.rerunRun)
 	p.mux.HandleFunc("POST /jobs/{job}/attempts", p.retryJob)

@@ -207,7 +207,7 @@ func TestEveryFormIsACallOfTheAPI(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"/api/v1/attempts/{}/reconciliation", "/api/v1/jobs/{}/attempts", "/api/v1/runs/{}/cancellation",
+	want := []string{"/api/v1/attempts/{}/reconciliation", "/api/v1/jobs/{}/attempts", "/api/v1/runs", "/api/v1/runs/{}/cancellation",
 		"/api/v1/runs/{}/rounds"}
 	got := slices.Sorted(func(yield func(string) bool) {
 		for path := range found {

@@ -340,6 +340,8 @@ func otherPages(w *World) []State {
 		{"repository-schedules", "/repositories/" + identifier(domain.PrefixRepository, 2), "a repository with schedules"},
 		{"repository-hostile", "/repositories/" + identifier(domain.PrefixRepository, 3), "one with odd names"},
 		{"repository-plain", "/repositories/" + identifier(domain.PrefixRepository, 1), "one without a schedule"},
+		{"workflows", "/repositories/" + identifier(domain.PrefixRepository, 2) + "/workflows", "forms that start runs"},
+		{"workflows-none", "/repositories/" + identifier(domain.PrefixRepository, 1) + "/workflows", "nothing to start"},
 		{"not-found", "/nowhere", "no such page"},
 		{"run-not-found", "/runs/run_00000000000000000000000000", "no such run"},
 	}

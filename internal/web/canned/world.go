@@ -319,6 +319,28 @@ func (w *World) GetRepository(ctx context.Context, in *fairleadv1.GetRepositoryR
 	return nil, missing()
 }
 
+// ListWorkflows lists workflows of every kind.
+func (w *World) ListWorkflows(_ context.Context, in *fairleadv1.ListWorkflowsRequest) (
+	*fairleadv1.ListWorkflowsResponse, error) {
+	if in.GetRepository() == identifier(domain.PrefixRepository, 1) {
+		return &fairleadv1.ListWorkflowsResponse{Ref: "refs/heads/main", Commit: strings.Repeat("a", 40)}, nil
+	}
+	return &fairleadv1.ListWorkflowsResponse{Ref: "refs/heads/trunk", Commit: strings.Repeat("b", 40),
+		Workflows: []*fairleadv1.Workflow{
+			{Path: ".fairlead/workflows/release.yml", Name: "Release", Events: []string{"push", "workflow_dispatch"},
+				Inputs: []*fairleadv1.WorkflowInput{
+					{Name: "version", Description: "Version to release", Type: "string", Required: true},
+					{Name: "level", Description: "How much to say", Type: "number", Default: "3"},
+					{Name: "channel", Type: "choice", Default: "beta", Options: []string{"stable", "beta", "nightly"}},
+					{Name: "dry", Description: "Only try", Type: "boolean", Default: "true"},
+				}},
+			{Path: ".github/workflows/broken.yml", Name: ".github/workflows/broken.yml", Problem: "a tab can't indent (line 3)"},
+			{Path: ".github/workflows/ci.yml", Name: "CI", Events: []string{"push", "schedule"}},
+			{Path: hostileName, Name: hostileName, Events: []string{"workflow_dispatch"}, Inputs: []*fairleadv1.WorkflowInput{
+				{Name: "odd", Description: hostileName, Type: "string", Default: hostileName}}},
+		}}, nil
+}
+
 // ListPools lists a busy pool, one without runners, or none.
 func (w *World) ListPools(context.Context, *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse, error) {
 	if w.empty {
