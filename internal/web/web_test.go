@@ -288,6 +288,31 @@ func TestActionsShowTheirEffect(t *testing.T) {
 	}
 }
 
+// A workflow is started from its form; what was refused keeps what was filled in.
+func TestARunIsStartedFromAForm(t *testing.T) {
+	world, states := canned.New(noon)
+	pages, page := pagesOf(t, world), pathOf(t, states, "workflows")
+	repository := strings.Split(page, "/")[2]
+	form := url.Values{"key": {"k"}, "repository": {repository}, "ref": {"refs/heads/trunk"},
+		"workflow": {".fairlead/workflows/release.yml"}, "input.version": {""}, "input.level": {"5"},
+		"input.dry": {"false"}}
+	w := post(t, pages, "/runs", form)
+	body := w.Body.String()
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(body, "The input &#34;version&#34; is required") ||
+		!strings.Contains(body, `value="5"`) || strings.Contains(body, `value="true" checked`) {
+		t.Errorf("answered %d: %s", w.Code, body)
+	}
+	form.Set("input.version", "v1")
+	form["input.dry"] = []string{"false", "true"}
+	if w := post(t, pages, "/runs", form); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/runs/run_") {
+		t.Errorf("answered %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	form.Del("key")
+	if w := post(t, pages, "/runs", form); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("without a key: %d", w.Code)
+	}
+}
+
 // A refusal is a sentence on the page it came from, with the code of the API.
 func TestRefusedActionIsASentence(t *testing.T) {
 	world, states := canned.New(noon)

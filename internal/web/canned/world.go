@@ -341,6 +341,15 @@ func (w *World) ListWorkflows(_ context.Context, in *fairleadv1.ListWorkflowsReq
 		}}, nil
 }
 
+// CreateRun starts nothing new: it leads to the first run, and refuses what lacks a version.
+func (w *World) CreateRun(_ context.Context, in *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
+	if in.GetInputs()["version"] == "" {
+		return nil, &domain.Rejection{Code: domain.CodeInvalidArgument, Field: "inputs",
+			Message: "The input \"version\" is required and has no default."}
+	}
+	return &fairleadv1.CreateRunResponse{Run: w.runs[0]}, nil
+}
+
 // ListPools lists a busy pool, one without runners, or none.
 func (w *World) ListPools(context.Context, *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse, error) {
 	if w.empty {
