@@ -35,15 +35,15 @@ type Time struct{ Cron, Timezone *Node }
 // Callable is what a workflow takes from and gives to the one that calls it.
 type Callable struct {
 	Inputs  []*Input
-	Secrets []*Secret
-	Outputs []*Output
+	Secrets []*CallSecret
+	Outputs []*CallOutput
 }
 
-// Secret is the declaration of a secret of workflow_call.
-type Secret struct{ Name, Description, Required *Node }
+// CallSecret is the declaration of a secret of workflow_call.
+type CallSecret struct{ Name, Description, Required *Node }
 
-// Output is the declaration of an output of workflow_call.
-type Output struct{ Name, Description, Value *Node }
+// CallOutput is the declaration of an output of workflow_call.
+type CallOutput struct{ Name, Description, Value *Node }
 
 // Filter is a list of patterns.
 type Filter struct {
@@ -232,11 +232,11 @@ func (r *reader) callable(p Pair) *Callable {
 	}
 	for _, pair := range entries(f["secrets"]) {
 		of := below(pair)
-		out.Secrets = append(out.Secrets, &Secret{pair.Key, scalarOf(of["description"]), scalarOf(of["required"])})
+		out.Secrets = append(out.Secrets, &CallSecret{pair.Key, scalarOf(of["description"]), scalarOf(of["required"])})
 	}
 	for _, pair := range entries(f["outputs"]) {
 		of := below(pair)
-		out.Outputs = append(out.Outputs, &Output{pair.Key, scalarOf(of["description"]), scalarOf(of["value"])})
+		out.Outputs = append(out.Outputs, &CallOutput{pair.Key, scalarOf(of["description"]), scalarOf(of["value"])})
 	}
 	return out
 }

@@ -224,26 +224,6 @@ func (r *reader) scalar(p Pair, what string) *Node {
 	return p.Value
 }
 
-// text wants a scalar; numbers and booleans are taken by their text.
-func (r *reader) text(p Pair, what string) *Node { return r.scalar(p, what) }
-
-// scalars wants one value or a list of values.
-func (r *reader) scalars(p Pair, what string) []*Node {
-	if p.Value == nil || p.Value.Kind != Sequence {
-		if n := r.scalar(p, what); n != nil {
-			return []*Node{n}
-		}
-		return nil
-	}
-	var out []*Node
-	for _, item := range p.Value.Items {
-		if n := r.scalar(Pair{item, item}, "an entry of "+what); n != nil {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 func (r *reader) jobs(root *Node, p Pair) []*Job {
 	if p.Value == nil {
 		if root.Kind == Mapping && p.Key == nil {
