@@ -1,6 +1,9 @@
 package syntax
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // On is when a workflow starts.
 type On struct {
@@ -104,6 +107,9 @@ func (r *reader) event(on *On, name, config *Node) {
 			known[i] = e.name
 		}
 		hint := r.reports.Suggest(name.Value, known, "events of this release are push and workflow_dispatch")
+		if words := strings.Fields(name.Value); len(words) > 1 && slices.Contains(known, words[0]) {
+			hint = "write several events as a list: on: [" + strings.Join(words, ", ") + "]"
+		}
 		r.add(CodeUnknownEvent, name, hint, "there is no event %s", Quote(name.Value))
 		return
 	}

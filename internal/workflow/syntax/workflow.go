@@ -235,6 +235,11 @@ func (r *reader) jobs(root *Node, p Pair) []*Job {
 		r.add(CodeNoJobs, p.Key, "add a job with runs-on and steps", "the workflow has no jobs")
 		return nil
 	}
+	if p.Value.Kind == Sequence {
+		r.add(CodeWrongType, p.Value, "write each job as its id with a colon, like test:, and its keys indented below",
+			"jobs must be a mapping, not a list")
+		return nil
+	}
 	n := r.mapping(p, "jobs")
 	if n == nil {
 		return nil
