@@ -128,7 +128,11 @@ func reportYAML(src *source, err error, bounds Bounds, reports *Reports) {
 		at = opened // what is not closed before the end is shown where it was opened
 	}
 	flow := strings.Contains(message, "parsing a flow")
+	afterQuote := src.offset(at) > 0 && strings.ContainsRune(`'"`, rune(src.text[src.offset(at)-1]))
 	message, hint := plainYAML(message)
+	if afterQuote {
+		message, hint = "a value goes on after its closing quote", `inside single quotes a ' is written twice, as in 'it''s'`
+	}
 	if flow && broken.ContextMark.Line != at.Line {
 		hint += fmt.Sprintf("; it begins in line %d", broken.ContextMark.Line)
 	}
