@@ -104,7 +104,7 @@ func scheduleKeys() []key {
 		{name: "timezone", value: word()}, {name: "catch-up", value: oneOf("latest", "all", "none"), ours: true}}
 }
 
-func dispatchKeys() []key { return []key{{name: "inputs", value: mapOf(custom()).orEmpty()}} }
+func dispatchKeys() []key { return []key{{name: "inputs", value: mapOf(shape{}).orEmpty()}} }
 
 func inputKeys() []key {
 	return []key{{name: "description", value: text()}, {name: "required", value: truth()},

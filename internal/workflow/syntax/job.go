@@ -135,8 +135,8 @@ func (r *reader) steps(id *Node, f map[string]Pair) []*Step {
 		}
 		return nil
 	}
-	if p.Value == nil {
-		return nil // it was misspelt
+	if _, calls := f["uses"]; p.Value == nil || calls {
+		return nil // it was misspelt, or is reported as out of place
 	}
 	if p.Value.IsNull() || p.Value.Kind == Sequence && len(p.Value.Items) == 0 {
 		r.add(CodeNoSteps, p.Key, "add a step", "the job %s has no steps", Quote(id.Value))

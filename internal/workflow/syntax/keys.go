@@ -16,13 +16,13 @@ func workflowKeys() []key {
 	return []key{
 		{name: "name", value: text()}, {name: "description", value: text()},
 		{name: "run-name", value: text().evaluated()},
-		{name: "on", value: custom()},
+		{name: "on"},
 		{name: "env", value: envShape()},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: defaultsShape()},
 		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(),
 			code: CodeUnsupportedConcurrency, later: "remove it; runs of one workflow don't wait for each other yet"},
-		{name: "jobs", value: custom()},
+		{name: "jobs"},
 	}
 }
 
@@ -30,7 +30,7 @@ func jobKeys() []key {
 	return []key{
 		{name: "name", value: text().evaluated()}, {name: "needs", value: wordOrList()},
 		{name: "if", value: conditionShape()}, {name: "runs-on", value: runsOnShape()},
-		{name: "env", value: envShape()}, {name: "steps", value: custom()},
+		{name: "env", value: envShape()}, {name: "steps"},
 		{name: "timeout-minutes", value: number().evaluated()},
 		{name: "continue-on-error", value: truth().evaluated()},
 		{name: "retry", value: keysOf("retry", retryKeys), ours: true},
@@ -41,8 +41,8 @@ func jobKeys() []key {
 			later: "remove the job, or run it elsewhere until deployments are available"},
 		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
 			later: "remove it; jobs don't wait for other runs yet"},
-		{name: "outputs", value: custom(), later: "keep steps that pass values to each other in one job"},
-		{name: "strategy", value: custom(),
+		{name: "outputs", later: "keep steps that pass values to each other in one job"},
+		{name: "strategy",
 			later: "write each combination as a job of its own; an anchor can hold what they share"},
 		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated(),
 			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},

@@ -123,7 +123,19 @@ func reportYAML(src *source, err error, bounds Bounds, reports *Reports) {
 			"nothing in a workflow nests that deep")
 		return
 	}
+	if opened := (Pos{broken.ContextMark.Line, broken.ContextMark.Column}); opened.Line > 0 &&
+		strings.TrimSpace(src.text[src.offset(at):]) == "" {
+		at = opened // what is not closed before the end is shown where it was opened
+	}
+	flow := strings.Contains(message, "parsing a flow")
+	afterQuote := src.offset(at) > 0 && strings.ContainsRune(`'"`, rune(src.text[src.offset(at)-1]))
 	message, hint := plainYAML(message)
+	if afterQuote {
+		message, hint = "a value goes on after its closing quote", `inside single quotes a ' is written twice, as in 'it''s'`
+	}
+	if flow && broken.ContextMark.Line != at.Line {
+		hint += fmt.Sprintf("; it begins in line %d", broken.ContextMark.Line)
+	}
 	reports.Add(CodeInvalidYAML, Range{Start: src.clamp(at)}, "the file is not valid YAML: "+message, hint)
 }
 
@@ -139,9 +151,9 @@ func plainYAML(message string) (plain, hint string) {
 			"start it with \"- \", or indent it so that it belongs to the entry above"},
 		{"did not find expected key", "this line is not a key with a value",
 			"check the indentation of this line and of the one above"},
-		{"did not find expected ',' or ']'", "a list in brackets is not closed before this place", "close it with ]"},
-		{"did not find expected ',' or '}'", "a mapping in braces is not closed before this place", "close it with }"},
-		{"scanning a quoted scalar", "", "close the text with the quote that it starts with"},
+		{"did not find expected ',' or ']'", "a list in brackets is not closed", "close it with ]"},
+		{"did not find expected ',' or '}'", "a mapping in braces is not closed", "close it with }"},
+		{"scanning a quoted scalar", "a text in quotes is not closed", "close the text with the quote that it starts with"},
 		{"could not find expected ':'", "a key without a colon ends before this place", "write key: value"},
 	} {
 		if strings.Contains(message, known.part) {

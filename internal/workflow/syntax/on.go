@@ -3,6 +3,7 @@ package syntax
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/workflow/cron"
 )
@@ -40,15 +41,15 @@ type Time struct{ Cron, Timezone, CatchUp *Node }
 // Callable is what a workflow takes from and gives to the one that calls it.
 type Callable struct {
 	Inputs  []*Input
-	Secrets []*Secret
-	Outputs []*Output
+	Secrets []*CallSecret
+	Outputs []*CallOutput
 }
 
-// Secret is the declaration of a secret of workflow_call.
-type Secret struct{ Name, Description, Required *Node }
+// CallSecret is the declaration of a secret of workflow_call.
+type CallSecret struct{ Name, Description, Required *Node }
 
-// Output is the declaration of an output of workflow_call.
-type Output struct{ Name, Description, Value *Node }
+// CallOutput is the declaration of an output of workflow_call.
+type CallOutput struct{ Name, Description, Value *Node }
 
 // Filter is a list of patterns.
 type Filter struct {
@@ -109,6 +110,9 @@ func (r *reader) event(on *On, name, config *Node) {
 			known[i] = e.name
 		}
 		hint := r.reports.Suggest(name.Value, known, "events of this release are "+list(sent(), "and"))
+		if words := strings.Fields(name.Value); len(words) > 1 && slices.Contains(known, words[0]) {
+			hint = "write several events as a list: on: [" + strings.Join(words, ", ") + "]"
+		}
 		r.add(CodeUnknownEvent, name, hint, "there is no event %s", Quote(name.Value))
 		return
 	}
@@ -249,11 +253,11 @@ func (r *reader) callable(p Pair) *Callable {
 	}
 	for _, pair := range entries(f["secrets"]) {
 		of := below(pair)
-		out.Secrets = append(out.Secrets, &Secret{pair.Key, scalarOf(of["description"]), scalarOf(of["required"])})
+		out.Secrets = append(out.Secrets, &CallSecret{pair.Key, scalarOf(of["description"]), scalarOf(of["required"])})
 	}
 	for _, pair := range entries(f["outputs"]) {
 		of := below(pair)
-		out.Outputs = append(out.Outputs, &Output{pair.Key, scalarOf(of["description"]), scalarOf(of["value"])})
+		out.Outputs = append(out.Outputs, &CallOutput{pair.Key, scalarOf(of["description"]), scalarOf(of["value"])})
 	}
 	return out
 }

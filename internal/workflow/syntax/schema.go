@@ -63,7 +63,7 @@ func (k key) schema() map[string]any {
 // schema is that of a value. evaluated: an expression may stand for it.
 func (s shape) schema(evaluated bool) map[string]any {
 	evaluated = evaluated || s.dynamic
-	if s.own || s.forms == formAny {
+	if s.forms == 0 || s.forms == formAny {
 		return map[string]any{}
 	}
 	var forms []any

@@ -19,8 +19,9 @@ const (
 	formAny = formText | formEmpty | formList | formMapping
 )
 
-// shape is what the value of a key may be. The reader, the JSON Schema for editors and the
-// generator of test files all go by the same shapes.
+// shape is what the value of a key may be; the zero shape leaves the value to the reader of
+// the key. The reader, the JSON Schema for editors and the generator of test files all go by
+// the same shapes.
 type shape struct {
 	forms    forms
 	name     string          // of a mapping with known keys, for messages: "a job"
@@ -32,8 +33,6 @@ type shape struct {
 	filled   bool            // of a list: it has an entry
 	// dynamic: an expression may stand for the value and for whatever is in it.
 	dynamic bool
-	// own: the reader of the key checks the value itself.
-	own bool
 }
 
 func (s shape) evaluated() shape {
@@ -64,7 +63,6 @@ func text() shape     { return shape{forms: formText | formEmpty} }
 func word() shape     { return shape{forms: formText, nonEmpty: true} }
 func truth() shape    { return shape{forms: formBool} }
 func number() shape   { return shape{forms: formNumber} }
-func custom() shape   { return shape{forms: formAny, own: true} }
 
 func oneOf(values ...string) shape {
 	return shape{forms: formText, values: func() []string { return values }}
@@ -117,7 +115,7 @@ func list(words []string, last string) string {
 func (r *reader) check(n, at *Node, what string, s shape, dynamic bool) bool {
 	dynamic = dynamic || s.dynamic
 	switch {
-	case s.own:
+	case s.forms == 0: // the reader of the key checks the value itself
 		return true
 	case n.IsNull():
 		return r.checkEmpty(at, what, s)

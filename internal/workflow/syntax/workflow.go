@@ -224,26 +224,6 @@ func (r *reader) scalar(p Pair, what string) *Node {
 	return p.Value
 }
 
-// text wants a scalar; numbers and booleans are taken by their text.
-func (r *reader) text(p Pair, what string) *Node { return r.scalar(p, what) }
-
-// scalars wants one value or a list of values.
-func (r *reader) scalars(p Pair, what string) []*Node {
-	if p.Value == nil || p.Value.Kind != Sequence {
-		if n := r.scalar(p, what); n != nil {
-			return []*Node{n}
-		}
-		return nil
-	}
-	var out []*Node
-	for _, item := range p.Value.Items {
-		if n := r.scalar(Pair{item, item}, "an entry of "+what); n != nil {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 func (r *reader) jobs(root *Node, p Pair) []*Job {
 	if p.Value == nil {
 		if root.Kind == Mapping && p.Key == nil {
@@ -253,6 +233,11 @@ func (r *reader) jobs(root *Node, p Pair) []*Job {
 	}
 	if p.Value.IsNull() || p.Value.Kind == Mapping && len(p.Value.Pairs) == 0 {
 		r.add(CodeNoJobs, p.Key, "add a job with runs-on and steps", "the workflow has no jobs")
+		return nil
+	}
+	if p.Value.Kind == Sequence {
+		r.add(CodeWrongType, p.Value, "write each job as its id with a colon, like test:, and its keys indented below",
+			"jobs must be a mapping, not a list")
 		return nil
 	}
 	n := r.mapping(p, "jobs")
