@@ -98,6 +98,7 @@ type jsonWriter struct {
 	out    strings.Builder
 	indent bool
 	strict bool
+	exact  bool
 	charge func(bytes int) error // nil: unbounded
 	paid   int
 }
@@ -132,6 +133,9 @@ func (w *jsonWriter) write(v Value, depth int) error {
 		})
 	case KindNumber:
 		text := v.Text()
+		if w.exact {
+			text = exactNumber(v.num)
+		}
 		if w.strict && strings.ContainsAny(text, "Ny") { // NaN, Infinity
 			text = "null"
 		}

@@ -39,12 +39,12 @@ func parseTemplate(text string) (*Template, *Error) {
 		start := at + open + len("${{")
 		end := closing(text, start)
 		if end < 0 {
-			err := fail(CodeNotClosed, Span{at + open, start}, "${{ is not closed")
+			err := fail(CodeNotClosed, Span{at + open, start}, "${{ is not closed").in(PhaseLexing)
 			err.Hint = "add }} at the end of the expression"
 			return nil, err
 		}
 		if strings.TrimSpace(text[start:end]) == "" {
-			return nil, fail(CodeSyntax, Span{at + open, end + len("}}")}, "the expression is empty")
+			return nil, fail(CodeSyntax, Span{at + open, end + len("}}")}, "the expression is empty").in(PhaseParsing)
 		}
 		e, err := parse(text[start:end])
 		if err != nil {
@@ -111,14 +111,18 @@ func (t *Template) Eval(env Env) (Value, error) {
 }
 
 func (t *Template) eval(env Env) (Value, *Error) {
+	v, err := t.run(newEvaluator(env))
+	return v, err.in(PhaseEvaluation)
+}
+
+func (t *Template) run(ev *evaluator) (Value, *Error) {
 	if e := t.Single(); e != nil {
-		v, err := evaluate(e.root, env)
+		v, err := ev.eval(e.root)
 		if err != nil {
 			return Value{}, err.shifted(t.parts[0].at)
 		}
 		return v, nil
 	}
-	ev := &evaluator{env: env, left: env.Budget.orDefault()}
 	var out strings.Builder
 	for _, p := range t.parts {
 		text := p.literal
