@@ -41,9 +41,6 @@ func Ask(q Question) Answer {
 	if err != nil {
 		return Answer{Err: err}
 	}
-	if err := q.missing(t); err != nil {
-		return Answer{Err: err.in(PhaseParsing)}
-	}
 	ev := newEvaluator(Env{Context: q.Contexts.Field, Status: q.Status, Budget: q.Budget})
 	if q.Explain {
 		ev.trace = make(map[node]outcome)
@@ -59,45 +56,32 @@ func Ask(q Question) Answer {
 
 func (q Question) parse() (*Template, *Error) {
 	if q.Template {
-		return parseTemplate(q.Text)
+		return parseTemplate(q.Text, q.exists)
 	}
-	e, err := parse(q.Text)
+	e, err := parse(q.Text, q.exists)
 	if err != nil {
 		return nil, err
 	}
 	return &Template{text: q.Text, parts: []part{{expr: e}}}, nil
 }
 
-// missing is the first thing in the text that does not exist here.
-func (q Question) missing(t *Template) *Error {
-	var first *Error
-	note := func(err *Error) {
-		if first == nil || err.Span.Start < first.Span.Start {
-			first = err
+// exists is the world of a question.
+func (q Question) exists(name string, call bool, at Span) *Error {
+	switch {
+	case call && name == "hashFiles":
+		return fail(CodeFunctionNotAllowed, at, "hashFiles() has no files to look at here")
+	case call:
+		if lookup(name).status && q.Status == nil {
+			return fail(CodeFunctionNotAllowed, at, "%s() has no job to ask here", name)
 		}
-	}
-	for _, ref := range t.References() {
-		if name := ref.Path[0]; !q.has(name) {
-			err := fail(CodeUnknownContext, Span{ref.Span.Start, ref.Span.Start + len(name)},
-				"the context %q does not exist here", short(name))
+	default:
+		if _, ok := q.Contexts.Field(name); !ok {
+			err := fail(CodeUnknownContext, at, "the context %q does not exist here", short(name))
 			err.Hint = "give its value with the contexts; text is written in single quotes"
-			note(err)
+			return err
 		}
 	}
-	for _, call := range t.Calls() {
-		switch {
-		case call.Name == "hashFiles":
-			note(fail(CodeFunctionNotAllowed, call.Span, "hashFiles() has no files to look at here"))
-		case call.Status && q.Status == nil:
-			note(fail(CodeFunctionNotAllowed, call.Span, "%s() has no job to ask here", call.Name))
-		}
-	}
-	return first
-}
-
-func (q Question) has(context string) bool {
-	_, ok := q.Contexts.Field(context)
-	return ok
+	return nil
 }
 
 // MarshalJSON implements json.Marshaler: {"kind", "value"}, or {"error": {"phase", "code",
@@ -134,9 +118,6 @@ func (v Value) Exact() []byte {
 func exactNumber(f float64) string {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return `{"$num":"` + formatNumber(f) + `"}`
-	}
-	if f == 0 {
-		return "0"
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }

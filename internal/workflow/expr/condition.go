@@ -30,13 +30,13 @@ func parseCondition(text string) (*Condition, *Error) {
 		return c, nil
 	}
 	if HasExpression(text) {
-		t, err := parseTemplate(text)
+		t, err := parseTemplate(text, nil)
 		if err != nil {
 			return nil, err
 		}
 		c.template = t
 	} else {
-		e, err := parse(text)
+		e, err := parse(text, nil)
 		if err != nil {
 			return nil, err
 		}

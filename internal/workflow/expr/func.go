@@ -25,7 +25,7 @@ func functions() []*function {
 		{"contains", 2, 2, false, false, evalContains},
 		{"endsWith", 2, 2, false, false, evalEndsWith},
 		{"failure", 0, many, true, true, evalFailure},
-		{"format", 1, argsMax, false, false, evalFormat},
+		{"format", 1, many, false, false, evalFormat},
 		{"fromJSON", 1, 1, false, false, evalFromJSON},
 		{"hashFiles", 1, argsMax, false, true, evalHashFiles},
 		{"join", 1, 2, false, false, evalJoin},

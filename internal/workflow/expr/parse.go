@@ -18,15 +18,18 @@ func (e *Expr) Text() string { return e.text }
 //
 // Trust: text may come from anybody; length and depth are bounded.
 func Parse(text string) (*Expr, error) {
-	e, err := parse(text)
+	e, err := parse(text, nil)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func parse(text string) (*Expr, *Error) {
-	if count := characters(text); count > LengthMax {
+// world says what exists where an expression is read. The nil world has everything.
+type world func(name string, call bool, at Span) *Error
+
+func parse(text string, w world) (*Expr, *Error) {
+	if count := utf8.RuneCountInString(text); count > LengthMax {
 		return nil, fail(CodeTooLong, Span{0, len(text)},
 			"the expression has %d characters; at most %d are allowed", count, LengthMax).in(PhaseLexing)
 	}
@@ -34,23 +37,12 @@ func parse(text string) (*Expr, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{text: text, tokens: tokens, tok: tokens[0]}
+	p := &parser{text: text, tokens: tokens, tok: tokens[0], world: w}
 	root, err := p.whole()
 	if err != nil {
 		return nil, err.in(PhaseParsing)
 	}
 	return &Expr{text: text, root: root}, nil
-}
-
-// characters counts as GitHub counts: a character above the basic plane is two.
-func characters(text string) int {
-	count := utf8.RuneCountInString(text)
-	for _, r := range text {
-		if r > 0xFFFF {
-			count++
-		}
-	}
-	return count
 }
 
 func (p *parser) whole() (node, *Error) {
@@ -69,6 +61,7 @@ type parser struct {
 	text   string
 	tokens []token // the last one is the end
 	tok    token   // the first of tokens
+	world  world
 }
 
 func (p *parser) advance() {
@@ -145,14 +138,14 @@ func (p *parser) binary(least int) (node, *Error) {
 
 // chain reads the rest of a chain of one logical operator, as one node.
 func (p *parser) chain(first node, level int) (node, *Error) {
-	operands := []node{first}
+	operands := flat(nil, first, level)
 	for op := p.tok.text; p.tok.is(op); {
 		p.advance()
 		operand, err := p.binary(level + 1)
 		if err != nil {
 			return nil, err
 		}
-		operands = append(operands, operand)
+		operands = flat(operands, operand, level)
 	}
 	at := Span{first.span().Start, operands[len(operands)-1].span().End}
 	b, err := made(at, operands...)
@@ -160,6 +153,15 @@ func (p *parser) chain(first node, level int) (node, *Error) {
 		return nil, err
 	}
 	return &logicNode{base: b, and: level == 2, operands: operands}, nil
+}
+
+// flat appends an operand to a chain. One that is such a chain itself, in parentheses,
+// gives its own operands: the value is the same, and the depth is that of one chain.
+func flat(operands []node, operand node, level int) []node {
+	if inner, ok := operand.(*logicNode); ok && inner.and == (level == 2) {
+		return append(operands, inner.operands...)
+	}
+	return append(operands, operand)
 }
 
 func (p *parser) compare(left node, level int) (node, *Error) {
@@ -301,7 +303,13 @@ func (p *parser) word() (node, *Error) {
 	if p.tok.is("(") {
 		return p.call(t)
 	}
-	return &contextNode{base: base{t.span, 1}, name: strings.ToLower(t.text)}, nil
+	name := strings.ToLower(t.text)
+	if p.world != nil {
+		if err := p.world(name, false, t.span); err != nil {
+			return nil, err
+		}
+	}
+	return &contextNode{base: base{t.span, 1}, name: name}, nil
 }
 
 func (p *parser) call(name token) (node, *Error) {
@@ -311,22 +319,16 @@ func (p *parser) call(name token) (node, *Error) {
 		err.Hint = "functions are " + strings.Join(FunctionNames(), ", ")
 		return nil, err
 	}
-	p.advance()
-	var args []node
-	for !p.tok.is(")") {
-		if len(args) > 0 {
-			if err := p.expect(",", "in the arguments of "+fn.name); err != nil {
-				return nil, err
-			}
-		}
-		arg, err := p.binary(1)
-		if err != nil {
+	if p.world != nil {
+		if err := p.world(fn.name, true, name.span); err != nil {
 			return nil, err
 		}
-		args = append(args, arg)
 	}
-	at := Span{name.span.Start, p.tok.span.End}
-	p.advance()
+	args, end, err := p.arguments(fn)
+	if err != nil {
+		return nil, err
+	}
+	at := Span{name.span.Start, end}
 	if len(args) < fn.argsMin || len(args) > fn.argsMax {
 		return nil, fail(CodeArgumentCount, at, "%s takes %s, not %d", fn.name, arity(fn.argsMin, fn.argsMax), len(args))
 	}
@@ -338,4 +340,24 @@ func (p *parser) call(name token) (node, *Error) {
 		return nil, err
 	}
 	return &callNode{base: b, fn: fn, nameAt: name.span, args: args}, nil
+}
+
+// arguments reads what stands in the parentheses of a call.
+func (p *parser) arguments(fn *function) (args []node, end int, err *Error) {
+	p.advance()
+	for !p.tok.is(")") {
+		if len(args) > 0 {
+			if err := p.expect(",", "in the arguments of "+fn.name); err != nil {
+				return nil, 0, err
+			}
+		}
+		arg, err := p.binary(1)
+		if err != nil {
+			return nil, 0, err
+		}
+		args = append(args, arg)
+	}
+	end = p.tok.span.End
+	p.advance()
+	return args, end, nil
 }

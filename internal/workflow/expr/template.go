@@ -20,14 +20,14 @@ type part struct {
 //
 // Trust: text may come from anybody.
 func ParseTemplate(text string) (*Template, error) {
-	t, err := parseTemplate(text)
+	t, err := parseTemplate(text, nil)
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func parseTemplate(text string) (*Template, *Error) {
+func parseTemplate(text string, w world) (*Template, *Error) {
 	t := &Template{text: text}
 	for at := 0; ; {
 		open := strings.Index(text[at:], "${{")
@@ -46,7 +46,7 @@ func parseTemplate(text string) (*Template, *Error) {
 		if strings.TrimSpace(text[start:end]) == "" {
 			return nil, fail(CodeSyntax, Span{at + open, end + len("}}")}, "the expression is empty").in(PhaseParsing)
 		}
-		e, err := parse(text[start:end])
+		e, err := parse(text[start:end], w)
 		if err != nil {
 			return nil, err.shifted(start)
 		}
@@ -150,7 +150,7 @@ func Interpolate(text string, env Env) (string, error) {
 	if !HasExpression(text) {
 		return text, nil
 	}
-	t, err := parseTemplate(text)
+	t, err := parseTemplate(text, nil)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,234 @@
+package oracle
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+)
+
+// Tally counts the cases of one file of a corpus by who says what they shall give.
+type Tally struct {
+	File, Authority string
+	Passed          int
+	Differ          []string // one line for each case
+}
+
+// corpusCase is one line of a corpus.
+type corpusCase struct {
+	ID        string          `json:"id"`
+	Authority string          `json:"authority"`
+	Expr      string          `json:"expr"`
+	Template  string          `json:"template"`
+	Contexts  json.RawMessage `json:"contexts"`
+	Custom    []string        `json:"custom"`
+	Expect    json.RawMessage `json:"expect"`
+}
+
+// Corpus runs every case of the files eval, fuzz, interp, syntax and check (.jsonl) in a
+// folder, as far as they are there. What a case means depends on its file.
+func Corpus(folder string) ([]*Tally, error) {
+	var out []*Tally
+	for _, kind := range []struct {
+		name  string
+		judge func(corpusCase) string
+	}{{"eval", judgeEval}, {"fuzz", judgeEval}, {"interp", judgeInterp}, {"syntax", judgeSyntax}, {"check", judgeCheck}} {
+		file, err := os.Open(filepath.Join(folder, kind.name+".jsonl"))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		tallies, err := runCorpus(file, kind.name, kind.judge)
+		_ = file.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s.jsonl: %w", kind.name, err)
+		}
+		out = append(out, tallies...)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s holds none of eval.jsonl, fuzz.jsonl, interp.jsonl, syntax.jsonl, check.jsonl", folder)
+	}
+	return out, nil
+}
+
+func runCorpus(in io.Reader, name string, judge func(corpusCase) string) ([]*Tally, error) {
+	const lineMax = 16 << 20
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, lineMax)
+	var out []*Tally
+	by := make(map[string]*Tally)
+	for lines.Scan() {
+		var c corpusCase
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			return nil, err
+		}
+		if c.Authority == "" {
+			c.Authority = "@actions/expressions"
+		}
+		t := by[c.Authority]
+		if t == nil {
+			t = &Tally{File: name, Authority: c.Authority}
+			by[c.Authority] = t
+			out = append(out, t)
+		}
+		if why := judge(c); why != "" {
+			text := c.Expr + c.Template
+			t.Differ = append(t.Differ, fmt.Sprintf("%s  %.160s\n    %.400s", c.ID, text, why))
+			continue
+		}
+		t.Passed++
+	}
+	return out, lines.Err()
+}
+
+// ask evaluates text with contexts as a case has them.
+func ask(text string, template bool, contexts json.RawMessage) (expr.Answer, error) {
+	values := expr.Object()
+	if len(contexts) > 0 {
+		var err error
+		if values, err = expr.FromJSON(string(contexts)); err != nil {
+			return expr.Answer{}, err
+		}
+	}
+	return expr.Ask(expr.Question{Text: text, Template: template, Contexts: values, Status: expr.StepStatus{}}), nil
+}
+
+// expectation is what a case of eval.jsonl shall give.
+type expectation struct {
+	Kind  string          `json:"kind"`
+	Value json.RawMessage `json:"value"`
+	Error *struct {
+		Phase   string `json:"phase"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+var position = regexp.MustCompile(`Located at position (\d+) within`)
+
+func judgeEval(c corpusCase) string {
+	var want expectation
+	if err := json.Unmarshal(c.Expect, &want); err != nil {
+		return err.Error()
+	}
+	got, err := ask(c.Expr, false, c.Contexts)
+	if err != nil {
+		return err.Error()
+	}
+	shown, err := json.Marshal(got)
+	if err != nil {
+		return err.Error()
+	}
+	same := got.Err == nil && want.Error == nil && got.Value.Kind().String() == want.Kind &&
+		sameJSON(got.Value.Exact(), want.Value)
+	if got.Err != nil && want.Error != nil {
+		same = c.Authority != "github" || want.Error.Phase == string(got.Err.Phase) && samePlace(c.Expr, got.Err, want.Error.Message)
+	}
+	if same {
+		return ""
+	}
+	return fmt.Sprintf("want %s\n    got  %s", c.Expect, shown)
+}
+
+// samePlace compares the place of a problem with the one in a message that names it, where
+// characters are counted from 1.
+func samePlace(text string, got *expr.Error, message string) bool {
+	found := position.FindStringSubmatch(message)
+	if found == nil || strings.HasPrefix(message, "Unexpected end of expression") {
+		return true // at the end of a text, GitHub names the last symbol and we name the end
+	}
+	want, err := strconv.Atoi(found[1])
+	return err == nil && units(text[:got.Span.Start])+1 == want
+}
+
+// units is the length of text in UTF-16.
+func units(text string) int {
+	count := 0
+	for _, r := range text {
+		if count++; r > 0xFFFF {
+			count++
+		}
+	}
+	return count
+}
+
+// sameJSON compares two JSON texts as values; the order of names does not count.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	p, errP := json.Marshal(x)
+	q, errQ := json.Marshal(y)
+	return errP == nil && errQ == nil && string(p) == string(q)
+}
+
+func judgeInterp(c corpusCase) string {
+	var want string
+	if err := json.Unmarshal(c.Expect, &want); err != nil {
+		return err.Error()
+	}
+	got, err := ask(c.Template, true, c.Contexts)
+	switch {
+	case err != nil:
+		return err.Error()
+	case got.Err != nil:
+		return got.Err.Error()
+	case got.Value.Text() != want:
+		return fmt.Sprintf("want %q, got %q", want, got.Value.Text())
+	}
+	return ""
+}
+
+// judgeSyntax looks at reading alone: which contexts exist does not count.
+func judgeSyntax(c corpusCase) string {
+	var want string
+	if json.Unmarshal(c.Expect, &want) != nil {
+		want = "error"
+	}
+	_, err := expr.Parse(c.Expr)
+	switch {
+	case want == "error" && err == nil:
+		return fmt.Sprintf("want %s, but it can be read", c.Expect)
+	case want == "ok" && err != nil, want == "lexes" && err != nil && phaseOf(err) == expr.PhaseLexing:
+		return err.Error()
+	}
+	return ""
+}
+
+func phaseOf(err error) expr.Phase {
+	if e, ok := err.(*expr.Error); ok {
+		return e.Phase
+	}
+	return ""
+}
+
+// judgeCheck looks at what the checks before a run find at a place where everything that
+// exists in a step may be used.
+func judgeCheck(c corpusCase) string {
+	var want string
+	if json.Unmarshal(c.Expect, &want) != nil {
+		want = "error"
+	}
+	var problems []string
+	t, err := expr.ParseTemplate("${{ " + c.Expr + " }}")
+	if err != nil {
+		problems = append(problems, err.Error())
+	} else {
+		for _, p := range t.Check(expr.SiteStepIf, "if") {
+			problems = append(problems, p.Error())
+		}
+	}
+	if (want == "ok") == (len(problems) == 0) {
+		return ""
+	}
+	return fmt.Sprintf("want %s, got %s", c.Expect, strings.Join(problems, "; "))
+}
