@@ -90,18 +90,6 @@ func runCorpus(in io.Reader, name string, judge func(corpusCase) string) ([]*Tal
 	return out, lines.Err()
 }
 
-// ask evaluates text with contexts as a case has them.
-func ask(text string, template bool, contexts json.RawMessage) (expr.Answer, error) {
-	values := expr.Object()
-	if len(contexts) > 0 {
-		var err error
-		if values, err = expr.FromJSON(string(contexts)); err != nil {
-			return expr.Answer{}, err
-		}
-	}
-	return expr.Ask(expr.Question{Text: text, Template: template, Contexts: values, Status: expr.StepStatus{}}), nil
-}
-
 // expectation is what a case of eval.jsonl shall give.
 type expectation struct {
 	Kind  string          `json:"kind"`
@@ -119,7 +107,7 @@ func judgeEval(c corpusCase) string {
 	if err := json.Unmarshal(c.Expect, &want); err != nil {
 		return err.Error()
 	}
-	got, err := ask(c.Expr, false, c.Contexts)
+	got, err := ask(c.Expr, false, string(c.Contexts))
 	if err != nil {
 		return err.Error()
 	}
@@ -176,7 +164,7 @@ func judgeInterp(c corpusCase) string {
 	if err := json.Unmarshal(c.Expect, &want); err != nil {
 		return err.Error()
 	}
-	got, err := ask(c.Template, true, c.Contexts)
+	got, err := ask(c.Template, true, string(c.Contexts))
 	switch {
 	case err != nil:
 		return err.Error()
