@@ -214,8 +214,8 @@ func evalToJSON(ev *evaluator, n *callNode) (Value, *Error) {
 		return Value{}, err
 	}
 	var spent *Error
-	w := &jsonWriter{indent: true, charge: func(bytes int) error {
-		if spent = ev.step(n, 1); spent == nil {
+	w := &jsonWriter{indent: true, charge: func(steps, bytes int) error {
+		if spent = ev.step(n, steps); spent == nil {
 			spent = ev.build(n, bytes)
 		}
 		if spent != nil {
