@@ -47,7 +47,9 @@ patch(data.NumberData.prototype, "coerceString", old => function () {
 
 // number-forms: decimal; 0x and 0o with 32 bits in two's complement; Infinity in any case.
 const space = "\\t\\n\\v\\f\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-const trim = text => text.replace(new RegExp(`^[${space}]+|[${space}]+$`, "g"), "");
+const around = new RegExp(`^[${space}]+|[${space}]+$`, "g");
+const blank = new RegExp(`[${space}]`);
+const trim = text => text.replace(around, "");
 patch(data.StringData.prototype, "number", old => function () {
   if (!on.has("number-forms")) return old.call(this);
   const text = trim(this.value);
@@ -88,11 +90,11 @@ patch(Lexer.prototype, "addToken", old => function (type, value) {
 
 // white-space: every white space of Unicode stands between symbols.
 const spaces = text => {
-  if (!on.has("white-space")) return text;
+  if (!on.has("white-space") || !blank.test(text)) return text;
   let quoted = false;
   return [...text].map(c => {
     if (c === "'") quoted = !quoted;
-    return !quoted && new RegExp(`[${space}]`).test(c) ? (c === "\n" ? c : " ") : c;
+    return !quoted && blank.test(c) ? (c === "\n" ? c : " ") : c;
   }).join("");
 };
 
@@ -264,10 +266,18 @@ const statuses = new Map([["always", true], ["success", true], ["failure", false
   ([name, value]) => [name, {name, minArgs: 0, maxArgs: name.match(/^[sf]/) ? Infinity : 0,
     call: () => new data.BooleanData(value)}]));
 
+// Contexts are never changed, so they are read once for each reading of their names.
+const known = new Map();
+function contextsOf(text) {
+  const key = ["names", "folding"].filter(r => on.has(r)) + text;
+  if (!known.has(key)) known.set(key, JSON.parse(text, data.reviver));
+  return known.get(key);
+}
+
 function answer(line) {
   let phase = "lexing";
   try {
-    const contexts = JSON.parse(line.contexts, data.reviver);
+    const contexts = contextsOf(line.contexts);
     const {tokens} = new Lexer(spaces(line.expr)).lex();
     phase = "parsing";
     const tree = new Parser(tokens, contexts.pairs().map(p => p.key), [...statuses.values()]).parse();
