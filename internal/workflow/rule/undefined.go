@@ -42,6 +42,11 @@ func (s Site) undefined(path []string) (message, hint string) {
 			}
 		}
 		return fmt.Sprintf("the workflow has no input %s", syntax.Quote(name)), "declare it under on.workflow_dispatch.inputs"
+	case "matrix":
+		if s.Matrix == nil {
+			return "", ""
+		}
+		return unknownProperty("the matrix", name, s.Matrix)
 	case "github":
 		return unknownProperty("github", name, githubProperties())
 	case "runner":
@@ -71,13 +76,28 @@ func (s Site) undefinedNeed(path []string) (message, hint string) {
 	switch {
 	case has(s.Needs, name):
 		if len(path) > 2 && path[2] != "*" {
-			return unknownProperty("a needed job", path[2], []string{"result", "outputs"})
+			return s.undefinedOutput(path)
 		}
 		return "", ""
 	case has(s.Jobs, name):
 		return fmt.Sprintf("the job %s is not among this job's needs", syntax.Quote(name)), "add it to needs"
 	}
 	return fmt.Sprintf("there is no job %s", syntax.Quote(name)), ""
+}
+
+func (s Site) undefinedOutput(path []string) (message, hint string) {
+	if !strings.EqualFold(path[2], "outputs") {
+		return unknownProperty("a needed job", path[2], []string{"result", "outputs"})
+	}
+	outputs, known := s.Outputs[strings.ToLower(path[1])]
+	if len(path) < 4 || path[3] == "*" || !known || has(outputs, path[3]) {
+		return "", ""
+	}
+	hint = "declare it under outputs of that job"
+	if len(outputs) > 0 {
+		hint += "; it has " + strings.Join(outputs, ", ")
+	}
+	return fmt.Sprintf("the job %s has no output %s", syntax.Quote(path[1]), syntax.Quote(path[3])), hint
 }
 
 func has(names []string, name string) bool {
