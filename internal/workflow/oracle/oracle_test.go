@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -112,4 +113,36 @@ func names(a expr.Availability) []string {
 func sorted(list []string) []string {
 	slices.Sort(list)
 	return list
+}
+
+var rewrite = flag.Bool("rewrite", false, "write the table of rules into the manual")
+
+// The manual has the rules as the code has them.
+func TestTheManualListsTheRules(t *testing.T) {
+	page := filepath.Join(root, "docs/reference/compatibility.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- rules: written by go test ./internal/workflow/oracle -rewrite -->\n", "<!-- end of rules -->\n"
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatal("the page has no place for the rules")
+	}
+	var table strings.Builder
+	table.WriteString("\n| rule | says |\n| --- | --- |\n")
+	for _, rule := range Rules() {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", rule.Name, rule.Says)
+	}
+	want := before + begin + table.String() + "\n" + end + after
+	if *rewrite {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
 }
