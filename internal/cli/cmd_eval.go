@@ -90,7 +90,8 @@ func (a *app) evalOne(text string, f evalFlags) error {
 		}
 	default:
 		line, mark := expr.Pointer(text, answer.Err.Span)
-		fmt.Fprintf(a.Stderr, "fairlead: %s: %s [%s]\n  %s\n  %s\n", answer.Err.Phase, clean(answer.Err.Message), answer.Err.Code,
+		fmt.Fprintf(a.Stderr, "fairlead: %s: %s [%s]\n  %s\n  %s\n", answer.Err.Phase, clean(answer.Err.Message),
+			answer.Err.Code,
 			clean(line), mark)
 		if answer.Err.Hint != "" {
 			fmt.Fprintf(a.Stderr, "  %s\n", clean(answer.Err.Hint))

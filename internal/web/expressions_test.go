@@ -18,7 +18,8 @@ func TestExpressionsAreAnsweredByAForm(t *testing.T) {
 		template               bool
 		want                   []string
 	}{
-		{text: "1 == 1.0 && s", contexts: `{"s": "<script>"}`, want: []string{"String", "&lt;script&gt;", "<td>Boolean</td>"}},
+		{text: "1 == 1.0 && s", contexts: `{"s": "<script>"}`, want: []string{"String", "&lt;script&gt;",
+			"<td>Boolean</td>"}},
 		{text: "a ${{ failure() }}", template: true, status: "failure", want: []string{"&#34;a true&#34;"}},
 		{text: "a ==\r\n  'x", contexts: "{}", want: []string{"lexing", "  &#39;x\n  ^~", "expression_syntax"}},
 		{text: "s", contexts: "[1]", want: []string{"must be an object"}},

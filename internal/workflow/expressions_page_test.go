@@ -104,7 +104,8 @@ func siteRows() []siteRow {
 		{"outputs of `workflow_call`", []expr.Site{expr.SiteCallOutput}},
 		{"`if` of a job", []expr.Site{expr.SiteJobIf}},
 		{"`strategy`", []expr.Site{expr.SiteStrategy}},
-		{"`name`, `runs-on`, `timeout-minutes`, `continue-on-error`, `concurrency`, `environment`, `container`, `services` and `with` of a job",
+		{"`name`, `runs-on`, `timeout-minutes`, `continue-on-error`, `concurrency`, `environment`, `container`, " +
+			"`services` and `with` of a job",
 			[]expr.Site{expr.SiteJobName, expr.SiteRunsOn, expr.SiteJobTimeout, expr.SiteJobSoftFail, expr.SiteJobConcurrency,
 				expr.SiteEnvironment, expr.SiteContainer, expr.SiteServices, expr.SiteCallWith}},
 		{"`env` of a job", []expr.Site{expr.SiteJobEnv}},

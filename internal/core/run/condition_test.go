@@ -80,7 +80,8 @@ func TestNamesStatus(t *testing.T) {
 
 func TestTemplatesNameStatus(t *testing.T) {
 	for text, want := range map[string]bool{
-		"${{ failure() }} x": true, "it's ${{ failure() }}": true, "failure() ${{ x }}": false, "${{ '}} failure()' }} x": false,
+		"${{ failure() }} x": true, "it's ${{ failure() }}": true, "failure() ${{ x }}": false,
+		"${{ '}} failure()' }} x":   false,
 		"${{ x }} ${{ !always() }}": true, "${{ always()": true, "${{": false,
 	} {
 		if got := parseCondition(text).hasStatus; got != want {

@@ -44,7 +44,8 @@ func readGlob(line, inside string) (g glob, ok bool, err error) {
 	text := strings.TrimLeft(line, "!")
 	g.not = (len(line)-len(text))%2 == 1
 	if strings.HasPrefix(text, "--") {
-		return g, false, fmt.Errorf("%q is no pattern, and there are no options: links are never followed out of the workspace", line)
+		return g, false, fmt.Errorf("%q is no pattern, and there are no options: links are never followed out "+
+			"of the workspace", line)
 	}
 	if strings.HasPrefix(text, "/") || strings.HasPrefix(text, "~") {
 		rest, below := strings.CutPrefix(text, strings.TrimSuffix(inside, "/")+"/")

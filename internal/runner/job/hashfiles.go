@@ -44,7 +44,8 @@ func hashFiles(ctx context.Context, root *os.Root, inside string, patterns []str
 	case h.files > 0:
 		h.digest = hex.EncodeToString(h.sum.Sum(nil))
 	case len(h.left) > 0:
-		return hashed{}, fmt.Errorf("%s is a link that leads nowhere or out of the workspace, and nothing else matches", h.left[0])
+		return hashed{}, fmt.Errorf("%s is a link that leads nowhere or out of the workspace, and nothing else "+
+			"matches", h.left[0])
 	}
 	return h.hashed, nil
 }

@@ -56,7 +56,8 @@ func digestOf(paths ...string) string {
 }
 
 func TestHashFilesChoosesByPatterns(t *testing.T) {
-	folder, root := tree(t, "go.sum", "package-lock.json", "web/package-lock.json", "web/a/b/package-lock.json", ".hidden/x",
+	folder, root := tree(t, "go.sum", "package-lock.json", "web/package-lock.json", "web/a/b/package-lock.json",
+		".hidden/x",
 		"web/[odd].txt", "src/a.js", "src/ab.js", "src/lib/c.js", "empty/")
 	lock := []string{"package-lock.json", "web/a/b/package-lock.json", "web/package-lock.json"}
 	for _, test := range []struct {
@@ -74,20 +75,20 @@ func TestHashFilesChoosesByPatterns(t *testing.T) {
 		{[]string{"*/x"}, []string{".hidden/x"}}, {[]string{`web/\[odd\].txt`}, []string{"web/[odd].txt"}},
 		{[]string{"src/lib/*.js", "src/a.js"}, []string{"src/lib/c.js", "src/a.js"}}, {[]string{"src/lib/*", "src/**"},
 			[]string{"src/a.js", "src/ab.js", "src/lib/c.js"}},
-		{[]string{"/work/go.sum"}, []string{"go.sum"}}, {[]string{"/etc/passwd"}, nil}, {[]string{"~/x"}, nil},
+		{[]string{"/inside/go.sum"}, []string{"go.sum"}}, {[]string{"/elsewhere/x"}, nil}, {[]string{"~/x"}, nil},
 		{[]string{"!go.sum"}, nil}, {[]string{"GO.SUM"}, nil},
 	} {
 		want := ""
 		if len(test.want) > 0 {
 			want = digestOf(test.want...)
 		}
-		got, err := hashFiles(context.Background(), root, "/work", test.patterns)
+		got, err := hashFiles(context.Background(), root, "/inside", test.patterns)
 		if err != nil || got.digest != want || got.files != len(test.want) {
 			t.Errorf("%q: %d files, %q, %v; want %v", test.patterns, got.files, got.digest, err, test.want)
 		}
 	}
 	for _, pattern := range []string{"../x", "a/../b", "--follow-symbolic-links"} {
-		if _, err := hashFiles(context.Background(), root, "/work", []string{pattern}); err == nil ||
+		if _, err := hashFiles(context.Background(), root, "/inside", []string{pattern}); err == nil ||
 			!strings.Contains(err.Error(), pattern) {
 			t.Errorf("%s: %v", pattern, err)
 		}
@@ -106,7 +107,7 @@ func TestS42LinksNeverGiveAnEmptyDigest(t *testing.T) {
 	}
 	_, root := tree(t, "a", "b -> a", "dangling -> nowhere", "out -> "+outside+"/secret", "folder/c", "behind -> folder",
 		"loop -> loop", "up -> ../x")
-	got, err := hashFiles(context.Background(), root, "/work", []string{"**"})
+	got, err := hashFiles(context.Background(), root, "/inside", []string{"**"})
 	if want := digestOf("a", "a", "folder/c"); err != nil || got.digest != want {
 		t.Errorf("digest %q, %v", got.digest, err)
 	}
@@ -114,13 +115,13 @@ func TestS42LinksNeverGiveAnEmptyDigest(t *testing.T) {
 		t.Errorf("left out: %s", links)
 	}
 	for _, pattern := range []string{"dangling", "d*g", "out", "loop", "up"} {
-		got, err := hashFiles(context.Background(), root, "/work", []string{pattern})
+		got, err := hashFiles(context.Background(), root, "/inside", []string{pattern})
 		if err == nil || got.digest != "" || !strings.Contains(err.Error(), "is a link") {
 			t.Errorf("%s: %q, %v", pattern, got.digest, err)
 		}
 	}
 	for _, pattern := range []string{"behind", "behind/**"} {
-		if got, err := hashFiles(context.Background(), root, "/work", []string{pattern}); err != nil || got.files != 0 {
+		if got, err := hashFiles(context.Background(), root, "/inside", []string{pattern}); err != nil || got.files != 0 {
 			t.Errorf("%s enters a folder behind a link: %d files, %v", pattern, got.files, err)
 		}
 	}
@@ -131,21 +132,21 @@ func TestHashFilesEndsAndReadsPlainFilesOnly(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(folder, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hashFiles(context.Background(), root, "/work", []string{"**"}); err == nil ||
+	if _, err := hashFiles(context.Background(), root, "/inside", []string{"**"}); err == nil ||
 		!strings.Contains(err.Error(), "pipe is not a plain file") {
 		t.Errorf("a pipe: %v", err)
 	}
 	killed := errors.New("killed")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(killed)
-	if _, err := hashFiles(ctx, root, "/work", []string{"**"}); !errors.Is(err, killed) {
+	if _, err := hashFiles(ctx, root, "/inside", []string{"**"}); !errors.Is(err, killed) {
 		t.Errorf("a job that was killed: %v", err)
 	}
 }
 
 func TestPatternsAreMatchedInBoundedTime(t *testing.T) {
 	pattern, segments := strings.Repeat("**/a/", 200)+"x", strings.Repeat("a/", 2_000)+"y"
-	g, _, err := readGlob(pattern, "/work")
+	g, _, err := readGlob(pattern, "/inside")
 	if err != nil || match(g.segments, strings.Split(segments, "/")) {
 		t.Errorf("matches: %v", err)
 	}

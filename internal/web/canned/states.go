@@ -338,8 +338,8 @@ func otherPages(w *World) []State {
 		{"runners", "/runners", "pools and runners"},
 		{"repositories", "/repositories", "registered repositories"},
 		{"expressions", "/expressions", "an expression to start with"},
-		{"expressions-value", "/expressions?text=a.b+%3D%3D+1+%7C%7C+fromJSON%28a.c%29%5B0%5D&contexts=%7B%22a%22%3A%7B%22c%22%3A" +
-			"%22%5B%5C%22%3Cb%3E%5C%22%5D%22%7D%7D", "a value and how it came about"},
+		{"expressions-value", "/expressions?text=a.b+%3D%3D+1+%7C%7C+fromJSON%28a.c%29%5B0%5D" +
+			"&contexts=%7B%22a%22%3A%7B%22c%22%3A%22%5B%5C%22%3Cb%3E%5C%22%5D%22%7D%7D", "a value and how it came about"},
 		{"expressions-problem", "/expressions?text=github.ref+%3D%3D+ref&contexts=%7B%22github%22%3A%7B%7D%7D",
 			"a mistake with its place"},
 		{"not-found", "/nowhere", "no such page"},

@@ -58,7 +58,8 @@ func inside(t *testing.T, text string, err error) {
 // FuzzLex holds that symbols are in the order of the text, within it, and that only white
 // space is between them.
 func FuzzLex(f *testing.F) {
-	for _, seed := range []string{"", "a.b", "'x''y' == .5", "!a[*]", "1..2", "\u00a0a", "a.null.true", "-0x1F", "a-b_c(1,2)"} {
+	for _, seed := range []string{"", "a.b", "'x''y' == .5", "!a[*]", "1..2", "\u00a0a", "a.null.true", "-0x1F",
+		"a-b_c(1,2)"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -100,7 +101,8 @@ func FuzzTemplate(f *testing.F) {
 // and a place, whatever the contexts are.
 func FuzzAsk(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"a.b[0] == 'x'", `{"a": {"b": ["X"]}}`}, {"x ${{ a }}", `{"a": null}`}, {"fromJSON(a).*.k", `{"a": "[{\"k\":NaN}]"}`},
+		{"a.b[0] == 'x'", `{"a": {"b": ["X"]}}`}, {"x ${{ a }}", `{"a": null}`}, {"fromJSON(a).*.k",
+			`{"a": "[{\"k\":NaN}]"}`},
 		{"case(a, 1, 2)", `{"a": true}`}, {"", `{}`}, {"a && (b || c)", `{"a": 1, "b": 1e999, "c": "\ud800"}`},
 	} {
 		f.Add(seed[0], seed[1])

@@ -95,7 +95,8 @@ func (s Site) Availability() (a Availability, ok bool) {
 		return make(needs, jobStatus...)
 	case SiteStrategy:
 		return make(needs)
-	case SiteJobName, SiteJobTimeout, SiteJobSoftFail, SiteRunsOn, SiteJobConcurrency, SiteEnvironment, siteEnvironmentName,
+	case SiteJobName, SiteJobTimeout, SiteJobSoftFail, SiteRunsOn, SiteJobConcurrency, SiteEnvironment,
+		siteEnvironmentName,
 		SiteContainer, SiteServices, siteServiceOne, SiteCallWith, SiteSnapshotIf:
 		return make(leg)
 	case SiteJobEnv:

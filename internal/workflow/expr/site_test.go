@@ -14,7 +14,8 @@ func TestWhatASiteMayUse(t *testing.T) {
 		{SiteStepIf, "success('a')", CodeArgumentCount}, {SiteStepIf, "secrets.X", CodeContextNotAllowed},
 		{SiteStepText, "secrets.X", ""}, {SiteStepText, "always()", CodeFunctionNotAllowed},
 		{SiteRunName, "github.ref", ""}, {SiteRunName, "needs.a", CodeContextNotAllowed},
-		{SiteRunName, "nope.a", CodeUnknownContext}, {SiteCallOutput, "jobs.a.outputs.b", ""}, {"nope", "1", CodeContextNotAllowed},
+		{SiteRunName, "nope.a", CodeUnknownContext}, {SiteCallOutput, "jobs.a.outputs.b", ""}, {"nope", "1",
+			CodeContextNotAllowed},
 	} {
 		tmpl, err := ParseTemplate("${{ " + test.text + " }}")
 		if err != nil {

@@ -113,7 +113,8 @@ func runCorpus(in io.Reader, name string, judge func(corpusCase) string) ([]*Tal
 
 // differs is the report of a case, with what may explain it.
 func (c corpusCase) differs(file, why string) Difference {
-	d := Difference{ID: c.ID, Text: c.Expr + c.Template, Detail: why, asked: Asked{Expr: c.Expr, Contexts: string(c.Contexts)}}
+	d := Difference{ID: c.ID, Text: c.Expr + c.Template, Detail: why, asked: Asked{Expr: c.Expr,
+		Contexts: string(c.Contexts)}}
 	switch {
 	case strings.Contains(string(c.Expect), "The maximum allowed memory size was exceeded"):
 		d.Reason = ReasonMemory
@@ -198,7 +199,8 @@ func judgeEval(c corpusCase) string {
 	same := got.Err == nil && want.Error == nil && got.Value.Kind().String() == want.Kind &&
 		sameJSON(got.Value.Exact(), want.Value)
 	if got.Err != nil && want.Error != nil {
-		same = c.Authority != "github" || want.Error.Phase == string(got.Err.Phase) && samePlace(c.Expr, got.Err, want.Error.Message)
+		same = c.Authority != "github" || want.Error.Phase == string(got.Err.Phase) && samePlace(c.Expr, got.Err,
+			want.Error.Message)
 	}
 	if same {
 		return ""

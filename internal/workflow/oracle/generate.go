@@ -11,10 +11,13 @@ var worlds = []string{
 	`{"github": {"ref": "refs/heads/Main", "event": {"labels": [{"name": "bug"}, {"name": "UI"}, {"id": 3}], "n": null}},
 	  "env": {"A": "1", "B-C": "two", "EMPTY": ""}, "a": [[1, "1", true, null], {"b": "x"}, "s", 2.5, [], {}],
 	  "n": 3, "s": "Text", "t": true, "z": null}`,
-	`{"github": {"Ref": "straße", "ref": "ǅ", "event": {}}, "env": {"A": "0x1F", "a": " 12 ", "B-C": "it's", "EMPTY": "\t"},
-	  "a": {"b": [{"c": "ı"}, {"C": "ſ"}, {"c": {"d": -0.0}}], "constructor": 1, "": "empty", "null": 7, "true": "T", "1.5": "k"},
+	`{"github": {"Ref": "straße", "ref": "ǅ", "event": {}},
+	  "env": {"A": "0x1F", "a": " 12 ", "B-C": "it's", "EMPTY": "\t"},
+	  "a": {"b": [{"c": "ı"}, {"C": "ſ"}, {"c": {"d": -0.0}}], "constructor": 1, "": "empty", "null": 7,
+		"true": "T", "1.5": "k"},
 	  "n": 12345678901234567890, "s": "line\u2028\u0085\u0001\"\\", "t": false, "z": {"x": [[["deep"]]]}}`,
-	`{"github": "just text", "env": [], "a": [1e308, -1e-7, 0.1, 1e15, 999999999999999.9, 123456789.123456789, "1e3", "0b1"],
+	`{"github": "just text",
+	  "env": [], "a": [1e308, -1e-7, 0.1, 1e15, 999999999999999.9, 123456789.123456789, "1e3", "0b1"],
 	  "n": -1.5, "s": "😀ÀÉ ﬁ K", "t": "false", "z": [null, [null], {"k": null}]}`,
 }
 
@@ -43,10 +46,12 @@ func Generate(seed uint64, count int) []Asked {
 func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] }
 
 func (g generator) literal() string {
-	return g.pick("null", "true", "false", "0", "1", "-1", "2.50", ".5", "5.", "-.5e1", "+3", "1e3", "1E-7", "0x1F", "0xFFFFFFFF",
+	return g.pick("null", "true", "false", "0", "1", "-1", "2.50", ".5", "5.", "-.5e1", "+3", "1e3", "1E-7",
+		"0x1F", "0xFFFFFFFF",
 		"0x1FFFFFFFFF", "0o17", "0b1", "0X1f", "1e400", "NaN", "Infinity", "-Infinity", "123456789012345678", "1e15", "0.1",
 		"3.14159265358979312", "''", "'a'", "'A'", "'it''s'", "'''x'''", "'1'", "' 1 '", "'0x1f'", "'1e3'", "'NaN'", "'true'",
-		"'false'", "'Infinity'", "'infinity'", "'+Infinity'", "'0b1'", "'-0x1'", "'1_0'", "'straße'", "'STRASSE'", "'ı'", "'I'",
+		"'false'", "'Infinity'", "'infinity'", "'+Infinity'", "'0b1'", "'-0x1'", "'1_0'", "'straße'", "'STRASSE'",
+		"'ı'", "'I'",
 		"'ſ'", "'s'", "'ﬁ'", "'😀'", "'Text'", "'refs/heads/main'", "'[1,2]'", "'{\"a\":1,\"A\":2}'",
 		"'{\"b\":[{\"c\":1},{\"C\":\"x\"}]}'", "'[1,'", "'null'", "'{0}'", "'{0}{1}'", "'{{'", "'}'", "'{0x}'", "'{00}'",
 		"'{256}'", "'\u00a01'", "'\ufeff1'", "'.'", "'-'", "','")
@@ -55,8 +60,10 @@ func (g generator) literal() string {
 func (g generator) reference() string {
 	return g.pick("github", "env", "a", "n", "s", "t", "z", "GitHub", "A", "github.ref", "github.REF", "github['ref']",
 		"github.event.labels", "github.event.labels.*.name", "github.event.labels[0].name", "github.event.labels[*].Name",
-		"github.event.n.x", "github.*", "env.A", "env.a", "env.B-C", "env.missing", "env.*", "a[0]", "a[1].b", "a[0][1]", "a.*",
-		"a.*.*", "a.*[0]", "a[*].b", "a.b", "a.b.*.c", "a.b.*.c.d", "a['1']", "a[1.9]", "a[-1]", "a['']", "a[null]", "a[true]",
+		"github.event.n.x", "github.*", "env.A", "env.a", "env.B-C", "env.missing", "env.*", "a[0]", "a[1].b",
+		"a[0][1]", "a.*",
+		"a.*.*", "a.*[0]", "a[*].b", "a.b", "a.b.*.c", "a.b.*.c.d", "a['1']", "a[1.9]", "a[-1]", "a['']", "a[null]",
+		"a[true]",
 		"a[n]", "a[s]", "a.constructor", "a.true", "a.NaN", "a.null", "z.x", "z.*.k", "z.x[0][0][0]", "z.x.*.*", "z[0]",
 		"s", "z", "n", "github.ref", "env.A", "a.b.*.c")
 }
@@ -65,7 +72,8 @@ func (g generator) reference() string {
 func (g generator) letters() string {
 	var out strings.Builder
 	for range 1 + g.IntN(3) {
-		out.WriteString(g.pick("a", "A", "ß", "SS", "ss", "ı", "i", "I", "İ", "ſ", "s", "K", "k", "ﬁ", "FI", "é", "É", "ǆ", "Ǆ", "ǅ",
+		out.WriteString(g.pick("a", "A", "ß", "SS", "ss", "ı", "i", "I", "İ", "ſ", "s", "K", "k", "ﬁ", "FI", "é",
+			"É", "ǆ", "Ǆ", "ǅ",
 			"σ", "ς", "Σ", "ŉ", "ᾳ", "😀", "\u2028", "\u0085"))
 	}
 	return "'" + out.String() + "'"
@@ -111,8 +119,10 @@ func (g generator) call(next func() string) string {
 	case 2:
 		return g.name(g.pick("startsWith", "endsWith")) + "(" + next() + g.comma() + next() + ")"
 	case 3, 4:
-		return g.name("format") + "(" + g.pick("'{0}'", "'{0}{1}'", "'{{{0}}}'", "'{1}-{0}'", "'x{{}}'", "'{0'", "'}'", "'{0x}'",
-			"'{1}'", "'{00}'", "'{-1}'", "'{256}'", "'{ 0}'", "'{}'", next()) + g.comma() + next() + g.pick("", g.comma()+next()) + ")"
+		return g.name("format") + "(" + g.pick("'{0}'", "'{0}{1}'", "'{{{0}}}'", "'{1}-{0}'", "'x{{}}'", "'{0'",
+			"'}'", "'{0x}'",
+			"'{1}'", "'{00}'", "'{-1}'", "'{256}'", "'{ 0}'", "'{}'", next()) + g.comma() + next() + g.pick("",
+			g.comma()+next()) + ")"
 	case 5:
 		return g.name("join") + "(" + next() + g.pick("", ", '-'", ", ''", ", 0", ", a") + ")"
 	case 6:
@@ -120,9 +130,11 @@ func (g generator) call(next func() string) string {
 	case 7:
 		return g.name("fromJSON") + "(" + g.pick("toJSON("+next()+")", next()) + ")"
 	case 8:
-		return g.name("case") + "(" + next() + g.comma() + next() + g.comma() + next() + g.pick("", g.comma()+next()+g.comma()+next()) + ")"
+		return g.name("case") + "(" + next() + g.comma() + next() + g.comma() + next() + g.pick("",
+			g.comma()+next()+g.comma()+next()) + ")"
 	case 9:
-		return g.name("case") + "(" + g.pick("true", "false", "1 == 1", "'a' > 'b'") + g.comma() + next() + g.comma() + next() + ")"
+		return g.name("case") + "(" + g.pick("true", "false", "1 == 1", "'a' > 'b'") + g.comma() + next() +
+			g.comma() + next() + ")"
 	case 10:
 		return g.name(g.pick("success", "failure", "always", "cancelled")) + "()"
 	}
@@ -156,7 +168,8 @@ func (g generator) damaged(text string) string {
 	for at < len(text) && text[at]&0xC0 == 0x80 {
 		at++ // not within a character
 	}
-	return text[:at] + g.pick("'", "(", ")", "[", "]", ",", ".", "*", "!", "=", "&", "|", "\"", "#", "-", " x ", "1", "..", "") +
+	return text[:at] + g.pick("'", "(", ")", "[", "]", ",", ".", "*", "!", "=", "&", "|", "\"", "#", "-", " x ",
+		"1", "..", "") +
 		text[at:]
 }
 

@@ -75,6 +75,10 @@ func Ask(root string, questions []Asked) ([]Said, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Node is not installed; scripts/setup.sh installs it: %w", err)
 	}
+	script := filepath.Join(root, "test/oracle/answer.mjs")
+	if _, err := os.ReadFile(script); err != nil { // a file that was read makes a cached test run again
+		return nil, err
+	}
 	var in, out, problems bytes.Buffer
 	lines := json.NewEncoder(&in)
 	for i, q := range questions {
@@ -83,7 +87,7 @@ func Ask(root string, questions []Asked) ([]Said, error) {
 			return nil, err
 		}
 	}
-	command := exec.Command(node, filepath.Join(root, "test/oracle/answer.mjs"), modules)
+	command := exec.Command(node, script, modules)
 	command.Stdin, command.Stdout, command.Stderr = &in, &out, &problems
 	if err := command.Run(); err != nil {
 		return nil, fmt.Errorf("run the oracle: %w\n%s", err, problems.String())

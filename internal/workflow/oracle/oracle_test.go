@@ -61,7 +61,8 @@ func TestGitHubsImplementationAnswersAlike(t *testing.T) {
 		}
 		lines = append(lines, fmt.Sprintf("%s %d", rule.Name, used[rule.Name]))
 	}
-	t.Logf("%d expressions: %d values, %d problems, %d unexplained; by rule: %s", len(asked), values, problems, unexplained,
+	t.Logf("%d expressions: %d values, %d problems, %d unexplained; by rule: %s", len(asked), values, problems,
+		unexplained,
 		strings.Join(lines, ", "))
 }
 
@@ -124,7 +125,8 @@ func TestTheManualListsTheRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- rules: written by go test ./internal/workflow/oracle -rewrite -->\n", "<!-- end of rules -->\n"
+	const begin, end = "<!-- rules: written by go test ./internal/workflow/oracle -rewrite -->\n",
+		"<!-- end of rules -->\n"
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {

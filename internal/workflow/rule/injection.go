@@ -60,7 +60,8 @@ func (s Site) outsider(path []string) bool {
 // be hidden: a number, a commit, a time, a word of the source system.
 func boundText(name string) bool {
 	switch name {
-	case "number", "id", "sha", "before", "after", "action", "created", "deleted", "forced", "draft", "merged", "conclusion",
+	case "number", "id", "sha", "before", "after", "action", "created", "deleted", "forced", "draft", "merged",
+		"conclusion",
 		"private", "fork", "run_attempt":
 		return true
 	}

@@ -1,5 +1,7 @@
 // Command cmd runs files of cases through the expression language and prints what passes
-// and what differs.
+// and what differs. It fails if a difference has no reason.
+//
+// Read next: internal/workflow/oracle/corpus.go
 package main
 
 import (
@@ -44,7 +46,9 @@ func run(folder, root string, all bool) error {
 				fmt.Printf("%s %.160q\n  %.500s\n  %s\n", d.ID, d.Text, d.Detail, cmp.Or(d.Reason, "NOT EXPLAINED"))
 			}
 		}
-		fmt.Printf("%-7s %-22s %5d passed, %4d differ, %d without a reason\n", t.File, t.Authority, t.Passed, len(t.Differ), reasons[""])
+		fmt.Printf("%-7s %-22s %5d passed, %4d differ, %d without a reason\n", t.File, t.Authority,
+			t.Passed,
+			len(t.Differ), reasons[""])
 		for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 			if reason != "" {
 				fmt.Printf("  %5d %s\n", reasons[reason], reason)
