@@ -73,7 +73,7 @@ func Ask(root string, questions []Asked) ([]Said, error) {
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return nil, fmt.Errorf("Node is not installed; scripts/setup.sh installs it: %w", err)
+		return nil, fmt.Errorf("find node, which scripts/setup.sh installs: %w", err)
 	}
 	script := filepath.Join(root, "test/oracle/answer.mjs")
 	if _, err := os.ReadFile(script); err != nil { // a file that was read makes a cached test run again
