@@ -113,7 +113,7 @@ func (a *app) evalOne(text string, f evalFlags) error {
 
 // explained prints a part of an expression and, below it, its own parts.
 func (a *app) explained(e expr.Explanation, depth int) {
-	const textMax = 100
+	const textMax, indentMax = 100, 30
 	value := "not evaluated"
 	switch {
 	case e.Err != nil:
@@ -121,7 +121,7 @@ func (a *app) explained(e expr.Explanation, depth int) {
 	case e.Reached:
 		value = shortened(string(e.Value.Exact()), textMax)
 	}
-	fmt.Fprintf(a.out, "%s%s  =>  %s\n", strings.Repeat("  ", depth+1), clean(shortened(e.Text, textMax)),
+	fmt.Fprintf(a.out, "%s%s  =>  %s\n", strings.Repeat("  ", min(depth, indentMax)+1), clean(shortened(e.Text, textMax)),
 		a.out.paint(faint, clean(value)))
 	for _, part := range e.Parts {
 		a.explained(part, depth+1)

@@ -145,7 +145,7 @@ func (t *Template) explain(trace map[node]outcome) []Explanation {
 	return out
 }
 
-// explain goes as deep as the expression, which the parser has bounded.
+// explain goes as deep as the expression, which its length bounds.
 func explain(text string, at int, n node, trace map[node]outcome) Explanation {
 	span := Span{n.span().Start + at, n.span().End + at}
 	e := Explanation{Text: text[span.Start:span.End], Span: span}

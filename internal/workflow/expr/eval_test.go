@@ -109,6 +109,8 @@ func TestErrorsHaveCodeAndPlace(t *testing.T) {
 func TestWhatIsAllowedToBeLong(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("true && ", 2_000) + "true", strings.Repeat("(", 5_000) + "1" + strings.Repeat(")", 5_000),
+		strings.Repeat("true && (", 1_900) + "true" + strings.Repeat(")", 1_900),
+		strings.Repeat("(", 1_900) + "true" + strings.Repeat(" && true)", 1_900),
 		"'" + strings.Repeat("x", 20_998) + "'",
 	} {
 		e, err := Parse(text)

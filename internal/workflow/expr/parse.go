@@ -96,9 +96,13 @@ func made(at Span, below ...node) (base, *Error) {
 		levels = max(levels, n.depth())
 	}
 	if levels++; levels > DepthMax {
-		return base{}, fail(CodeTooDeep, at, "the expression nests deeper than %d levels", DepthMax)
+		return base{}, tooDeep(at)
 	}
 	return base{at, levels}, nil
+}
+
+func tooDeep(at Span) *Error {
+	return fail(CodeTooDeep, at, "the expression nests deeper than %d levels", DepthMax)
 }
 
 // precedence of a binary operator; 0 is none.
@@ -138,30 +142,38 @@ func (p *parser) binary(least int) (node, *Error) {
 
 // chain reads the rest of a chain of one logical operator, as one node.
 func (p *parser) chain(first node, level int) (node, *Error) {
-	operands := flat(nil, first, level)
+	operands := []node{first}
 	for op := p.tok.text; p.tok.is(op); {
 		p.advance()
 		operand, err := p.binary(level + 1)
 		if err != nil {
 			return nil, err
 		}
-		operands = flat(operands, operand, level)
+		operands = append(operands, operand)
 	}
 	at := Span{first.span().Start, operands[len(operands)-1].span().End}
-	b, err := made(at, operands...)
+	b, err := madeChain(at, level == 2, operands)
 	if err != nil {
 		return nil, err
 	}
 	return &logicNode{base: b, and: level == 2, operands: operands}, nil
 }
 
-// flat appends an operand to a chain. One that is such a chain itself, in parentheses,
-// gives its own operands: the value is the same, and the depth is that of one chain.
-func flat(operands []node, operand node, level int) []node {
-	if inner, ok := operand.(*logicNode); ok && inner.and == (level == 2) {
-		return append(operands, inner.operands...)
+// madeChain is made for a chain. An operand that is such a chain itself, in parentheses, is
+// no further level: it means the same as if its operands stood here.
+func madeChain(at Span, and bool, operands []node) (base, *Error) {
+	levels := 0
+	for _, n := range operands {
+		below := n.depth()
+		if inner, ok := n.(*logicNode); ok && inner.and == and {
+			below--
+		}
+		levels = max(levels, below)
 	}
-	return append(operands, operand)
+	if levels++; levels > DepthMax {
+		return base{}, tooDeep(at)
+	}
+	return base{at, levels}, nil
 }
 
 func (p *parser) compare(left node, level int) (node, *Error) {
