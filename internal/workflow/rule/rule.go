@@ -29,12 +29,9 @@ type Site struct {
 	Needs  []string // ids of the job's direct needs; nil outside jobs
 	Before []string // ids of the steps before this one; nil outside steps
 	Later  []string // ids of this step and the ones after it
-
-	// Outputs are the names of the outputs of each needed job, by its id in lower case. A job
-	// that is not in it has outputs that nobody knows: those of a file that was not read.
+	// Outputs are the outputs of every job, by its id in upper case.
 	Outputs map[string][]string
-	// Matrix are the names that matrix.* may have; nil where they are not known before the run.
-	Matrix []string
+	Matrix  []string // properties of the context matrix; nil: not known
 }
 
 // Input is a declared input.

@@ -20,7 +20,7 @@ func site(t *testing.T, text string) Site {
 		Key: "run", Text: text, Template: tmpl, Node: &syntax.Node{Value: text},
 		Inputs: []Input{{"free", "string"}, {"pick", "choice"}, {"count", "number"}},
 		Jobs:   []string{"a", "b"}, Needs: []string{"a"}, Before: []string{"one"}, Later: []string{"two"},
-		Outputs: map[string][]string{"a": {"x", "Y"}}, Matrix: []string{"os"},
+		Outputs: map[string][]string{"A": {"x", "Y"}}, Matrix: []string{"os"},
 	}
 }
 
@@ -63,7 +63,7 @@ func TestUndefinedNamesWhatIsMissing(t *testing.T) {
 		"${{ needs.a.result }}":     "", "${{ needs.a.outputs.x }}": "",
 		"${{ needs.A.outputs.y }}": "", "${{ needs.a.outputs.*.x }}": "", "${{ needs.a.outputs }}": "",
 		"${{ needs.a.outputs.z }}": `the job "a" has no output "z"`,
-		"${{ matrix.OS }}":         "", "${{ matrix }}": "", "${{ matrix.arch }}": `the matrix has no property "arch"`,
+		"${{ matrix.OS }}":         "", "${{ matrix }}": "", "${{ matrix.arch }}": `no leg of the matrix has "arch"`,
 		"${{ needs.a.outcome }}": `a needed job has no property "outcome"`,
 		"${{ needs.b.result }}":  `the job "b" is not among this job's needs`,
 		"${{ needs.c.result }}":  `there is no job "c"`,
