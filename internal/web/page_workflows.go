@@ -45,7 +45,8 @@ func (p *Pages) showWorkflowsWith(w http.ResponseWriter, r *http.Request, refuse
 		return
 	}
 	repository := presentable(known).GetRepository()
-	answer, err := p.cfg.Repositories.ListWorkflows(r.Context(), &fairleadv1.ListWorkflowsRequest{Repository: of, Ref: ref})
+	answer, err := p.cfg.Repositories.ListWorkflows(r.Context(),
+		&fairleadv1.ListWorkflowsRequest{Repository: of, Ref: ref})
 	if err != nil {
 		p.showError(w, r, err)
 		return

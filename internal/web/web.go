@@ -87,6 +87,8 @@ func (p *Pages) routes() {
 	p.mux.HandleFunc("GET /repositories", p.showRepositories)
 	p.mux.HandleFunc("GET /repositories/{repository}", p.showRepository)
 	p.mux.HandleFunc("GET /repositories/{repository}/workflows", p.showWorkflows)
+	p.mux.HandleFunc("GET /expressions", p.showExpressions)
+	p.mux.HandleFunc("POST /expressions", p.showExpressions)
 	p.mux.HandleFunc("GET /static/{file}", p.serveAsset)
 	p.mux.Handle("GET /favicon.ico", http.RedirectHandler(p.assets.url("icon-plain.svg"), http.StatusFound))
 

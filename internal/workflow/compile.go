@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
@@ -68,13 +69,13 @@ func (c *compiler) event() {
 // head compiles what the file says of the run as a whole.
 func (c *compiler) head() {
 	if n := c.file.RunName; n != nil {
-		c.template(n, keyScope("run-name", "run-name"))
+		c.template(n, at(expr.SiteRunName, "run-name"))
 		c.plan.RunName = scalarText(n)
 		c.charge(n.Range, c.plan.RunName)
 	}
 	if group := c.file.Concurrency; group != nil {
 		for _, n := range []*syntax.Node{group.Group, group.CancelInProgress, group.Queue} {
-			c.template(n, keyScope("concurrency", "workflow-concurrency"))
+			c.template(n, at(expr.SiteWorkflowConcurrency, "concurrency"))
 		}
 	}
 	c.wholeEnv(c.file.EnvFrom, workflowEnvScope())

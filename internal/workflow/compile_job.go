@@ -42,7 +42,7 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)
 	}
-	job.Steps = c.steps(in, c.runDefaults(in.Defaults, keyScope("defaults", "job-defaults-run")).or(c.defaults))
+	job.Steps = c.steps(in, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
 	return job
 }
 

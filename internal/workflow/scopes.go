@@ -1,36 +1,9 @@
 package workflow
 
 import (
-	"slices"
-
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
-
-// keyScope is the scope of a key that is checked and not compiled: one that this release
-// refuses, or only records. under is the name of what GitHub's schema calls it.
-func keyScope(key, under string) scope {
-	start := []string{"github", "inputs", "vars"}
-	leg := append(slices.Clone(start), "needs", "strategy", "matrix")
-	steps := append(slices.Clone(leg), "steps", "job", "runner", "env")
-	s := scope{key: key, contexts: leg}
-	switch under {
-	case "run-name", "workflow-concurrency", "workflow-call-input-default":
-		s.contexts = start
-	case "workflow-output-context":
-		s.contexts = append(start, "jobs")
-	case "scalar-needs-context-with-secrets":
-		s.contexts = append(leg, "secrets")
-	case "job-defaults-run":
-		s.contexts = append(leg, "env")
-	case "container-registry-credentials":
-		s.contexts = append(start, "secrets", "env")
-	case "string-runner-context-no-secrets":
-		s.contexts = steps
-	case "string-runner-context":
-		s.contexts = append(steps, "secrets")
-	}
-	return s
-}
 
 // other checks the expressions of a job's keys that this release refuses. The address of
 // an environment is evaluated when the steps are done, so it sees all of them.
@@ -42,7 +15,7 @@ func (c *compiler) other(job *syntax.Job) {
 		}
 	}
 	for _, site := range job.Other {
-		s := keyScope(site.Key, site.Under)
+		s := at(expr.Site(site.Under), site.Key)
 		s.step = &stepScope{before: ids}
 		c.template(site.Value, s)
 	}
@@ -54,9 +27,9 @@ func (c *compiler) call() {
 		return
 	}
 	for _, in := range c.file.On.Call.Inputs {
-		c.template(in.Default, keyScope("default", "workflow-call-input-default"))
+		c.template(in.Default, at(expr.SiteCallInputDefault, "default"))
 	}
 	for _, out := range c.file.On.Call.Outputs {
-		c.template(out.Value, keyScope("value", "workflow-output-context"))
+		c.template(out.Value, at(expr.SiteCallOutput, "value"))
 	}
 }

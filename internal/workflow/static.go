@@ -55,7 +55,11 @@ func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
 		}
 	}
 	for _, call := range t.Calls() {
-		fine = fine && !call.Status && call.Name != "hashFiles" // reported already
+		fine = fine && !call.Bound // status functions were reported already
+		if call.Name == "hashFiles" && s.files {
+			c.reports.Add(syntax.CodeUnsupportedFunction, c.place(n, call.Span),
+				fmt.Sprintf("%q can't depend on hashFiles() yet: it must be known before the run starts", s.key), "")
+		}
 	}
 	return fine
 }

@@ -21,7 +21,9 @@ import (
 
 // Evaluator is the version of compiler and expression language that made a plan. It
 // grows whenever the same snapshot could compile or evaluate to something else.
-const Evaluator = 1
+//
+//	2: a job's condition with text outside of its ${{ }}, even a space, is always true
+const Evaluator = 2
 
 // Plan is the compiled job graph of one workflow for one event.
 type Plan struct {
