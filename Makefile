@@ -51,6 +51,7 @@ test: setup ## install what the tests need and run all of them
 	@test/browser/run.sh
 
 check: ## the fast gate before a commit, under two minutes
+	@scripts/oracle.sh >/dev/null
 	@$(GO) vet ./...
 	@$(GO) test $(FAST)
 

@@ -63,6 +63,7 @@ command -v go >/dev/null 2>&1 || {
 need have_git 'git' 'mirrors, checkouts and pushes are made by git itself'
 need have_postgres 'postgresql' 'the conformance suite of the store runs on a private PostgreSQL cluster'
 need have_oci 'runc' 'the isolation driver "oci" is tested with real containers'
+need have_npm 'nodejs npm' "the workflow language is compared with GitHub's published packages"
 if [ "$more" = --race ]; then
 	need have_cc 'gcc libc6-dev' 'the race detector links C code'
 fi
@@ -75,10 +76,14 @@ if [ "$more" = --crash ]; then
 	esac
 fi
 if [ "$more" = --browser ]; then
-	need have_npm 'nodejs npm' 'the browser test is driven by playwright-core'
 	need have_chromium 'chromium fonts-dejavu-core' 'the pages are walked with a real browser'
 fi
-[ -n "$packages" ] || exit 0
+# The packages that tests compare with; no more than a look when they are there.
+oracle() { "$(dirname "$0")/oracle.sh" >/dev/null; }
+if [ -z "$packages" ]; then
+	oracle
+	exit 0
+fi
 
 if [ -z "$can_install" ]; then
 	echo "setup: can't install (no apt-get, or neither root nor sudo); install these and try again:$packages" >&2
@@ -103,3 +108,4 @@ ${as_root:+$as_root} env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -
 for test in $missing; do
 	"$test" || { echo "setup: still missing after the installation: ${test#have_}" >&2; exit 1; }
 done
+oracle

@@ -18,6 +18,9 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/cli"
 	"github.com/fairlead-ci/fairlead/internal/isolate/choose"
 	"github.com/fairlead-ci/fairlead/internal/runner"
+
+	// Schedules have time zones, also where the system has no files of them.
+	_ "time/tzdata"
 )
 
 func main() {

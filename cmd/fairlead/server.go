@@ -76,14 +76,15 @@ type server struct {
 	metrics *telemetry.Metrics
 	traces  *telemetry.Traces
 
-	trigger  *trigger.Triggers
-	dispatch *dispatch.Dispatcher
-	sealer   *reactor.Sealer
-	watch    *control.Watchers
-	life     context.Context // of what works by itself; ends after the server has drained
-	broken   chan error      // the store can't be trusted any more
-	url      string
-	closers  []func()
+	trigger   *trigger.Triggers
+	dispatch  *dispatch.Dispatcher
+	sealer    *reactor.Sealer
+	scheduler *trigger.Scheduler
+	watch     *control.Watchers
+	life      context.Context // of what works by itself; ends after the server has drained
+	broken    chan error      // the store can't be trusted any more
+	url       string
+	closers   []func()
 }
 
 // openServer opens what is stored. On an error everything opened so far is closed again.

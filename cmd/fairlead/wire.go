@@ -75,7 +75,8 @@ func (s *server) wire(ctx context.Context) (front, error) {
 		return s.dispatch.MayFetch(ctx, c.Tenant, c.Attempt, c.Epoch)
 	}
 	s.sealer = reactor.NewSealer(s.engine, s.logs, s.log, s.now)
-	observers := []engine.Observer{s.dispatch, s.watch, s.sealer, &reporter{server: s}}
+	s.scheduler = s.trigger.NewScheduler(time.LoadLocation)
+	observers := []engine.Observer{s.dispatch, s.watch, s.sealer, s.scheduler, &reporter{server: s}}
 	if s.fleet != nil {
 		s.sealer.Follow()
 		observers = append(observers, reactor.NewSeat(s.life, reactor.SeatConfig{Partition: defaultPool.Partition(),
@@ -270,6 +271,11 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 			Tenants: func(context.Context) ([]domain.TenantID, error) { return []domain.TenantID{domain.DefaultTenant}, nil },
 		}).Run(work)
 	}()
+	scheduled := make(chan struct{})
+	go func() {
+		defer close(scheduled)
+		s.scheduler.Run(work)
+	}()
 	go s.tend(work)
 	archived := make(chan struct{})
 	go func() {
@@ -296,6 +302,7 @@ func (s *server) startWork(ctx context.Context) (stop func(), err error) {
 		cancel()
 		<-s.dispatch.Done()
 		<-polled
+		<-scheduled
 		<-archived
 		<-swept
 		<-attended

@@ -16,28 +16,49 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 )
 
-// lintFile is what was found in one file; its JSON form is that of the API's diagnostics
-// with the end of the place added.
+// lintFile is what was found in one file.
 type lintFile struct {
-	Path        string                `json:"path"`
-	Diagnostics []workflow.Diagnostic `json:"diagnostics"`
-	text        []byte
+	found []workflow.Diagnostic
+	text  []byte
 }
+
+// lintForm is how lint prints what it found; at most one is chosen.
+type lintForm struct{ sarif, annotations, schema bool }
 
 func (a *app) cmdLint() *cobra.Command {
 	var event string
-	command := a.withJSON(&cobra.Command{
+	var form lintForm
+	command := &cobra.Command{
 		Use:   "lint [FILE|FOLDER]...",
 		Short: "Check workflow files, without a server",
 		Long: `Check workflow files with the same compiler that a run uses. Nothing is sent anywhere.
 
 Without arguments the workflows of the repository that you stand in are checked: ` + workflow.FolderFairlead + ` and
-` + workflow.FolderGitHub + `. A single - reads standard input. Warnings do not fail.`,
-		Example: "  fairlead lint\n  fairlead lint .github/workflows/ci.yml\n  fairlead lint --json - <ci.yml",
-	})
-	command.Flags().StringVarP(&event, "event", "e", "", "check for this event too: push or workflow_dispatch")
+` + workflow.FolderGitHub + `. A single - reads standard input.
+
+Every problem has a place, a code, a message and mostly a hint; the codes are explained in the reference of
+diagnostics. Exit code 0: no errors (warnings and information do not fail). 1: at least one error. 2: a file
+can't be read, or the command line makes no sense.
+
+--json prints one object a line for each problem, --annotations workflow commands (::error file=…) that a CI
+system shows beside the lines, --sarif a SARIF 2.1.0 log. --schema prints the JSON Schema of workflow files
+for editors and checks nothing.`,
+		Example: "  fairlead lint\n  fairlead lint .github/workflows/ci.yml\n  fairlead lint --json - <ci.yml\n" +
+			"  fairlead lint --sarif >lint.sarif\n  fairlead lint --schema >workflow.schema.json",
+	}
+	flags := command.Flags()
+	flags.StringVarP(&event, "event", "e", "", "check for this event too: push or workflow_dispatch")
+	flags.BoolVar(&a.json, "json", false, "print one JSON object a line for each problem")
+	flags.BoolVar(&form.sarif, "sarif", false, "print a SARIF log")
+	flags.BoolVar(&form.annotations, "annotations", false, "print workflow commands that mark the lines")
+	flags.BoolVar(&form.schema, "schema", false, "print the JSON Schema of workflow files instead")
+	command.MarkFlagsMutuallyExclusive("json", "sarif", "annotations", "schema")
 	fixed(command, "event", "push", "workflow_dispatch")
 	command.RunE = a.do(func(_ context.Context, args []string) error {
+		if form.schema {
+			_, err := a.out.Write(workflow.Schema())
+			return err
+		}
 		if event != "" {
 			if err := oneOf("event", event, "push", "workflow_dispatch"); err != nil {
 				return err
@@ -56,49 +77,43 @@ Without arguments the workflows of the repository that you stand in are checked:
 			name := filepath.ToSlash(path)
 			_, found := workflow.Compile(workflow.Source{Path: name, Text: text}, workflow.Inputs{Event: event},
 				workflow.DefaultLimits())
-			files = append(files, lintFile{Path: name, Diagnostics: append([]workflow.Diagnostic{}, found...), text: text})
+			files = append(files, lintFile{found, text})
 		}
-		return a.linted(files, notes)
+		return a.linted(files, notes, form)
 	})
 	return command
 }
 
 // linted prints what was found.
-func (a *app) linted(files []lintFile, notes []string) error {
-	errorsFound, warnings := 0, 0
+func (a *app) linted(files []lintFile, notes []string, form lintForm) error {
+	count := make(map[workflow.Severity]int)
 	for _, file := range files {
-		for _, d := range file.Diagnostics {
-			if d.Severity == workflow.Error {
-				errorsFound++
-			} else {
-				warnings++
-			}
+		for _, d := range file.found {
+			count[d.Severity]++
 		}
 	}
-	if a.json {
-		err := a.printJSON(struct {
-			Files    []lintFile `json:"files"`
-			Errors   int        `json:"errors"`
-			Warnings int        `json:"warnings"`
-			Notes    []string   `json:"notes"`
-		}{files, errorsFound, warnings, list(notes)})
-		if err != nil {
-			return err
-		}
-	} else {
+	for _, text := range notes {
+		a.note("note: %s", clean(text))
+	}
+	var err error
+	switch {
+	case a.json:
+		err = printLintLines(a.out, files)
+	case form.sarif:
+		err = printSARIF(a.out, files, a.Version)
+	case form.annotations:
+		err = printAnnotations(a.out, files)
+	default:
 		for _, file := range files {
-			fmt.Fprint(a.out, workflow.Render(file.Diagnostics, file.text))
+			fmt.Fprint(a.out, workflow.Render(file.found, file.text))
 		}
-		for _, text := range notes {
-			a.note("note: %s", clean(text))
-		}
-		fmt.Fprintf(a.out, "%s: %s, %s\n", plural(len(files), "file"), plural(errorsFound, "error"),
-			plural(warnings, "warning"))
+		fmt.Fprintf(a.out, "%s: %s, %s\n", plural(len(files), "file"), plural(count[workflow.Error], "error"),
+			plural(count[workflow.Warning], "warning"))
 	}
-	if errorsFound > 0 {
+	if err == nil && count[workflow.Error] > 0 {
 		return &ended{ExitFailed}
 	}
-	return nil
+	return err
 }
 
 // lintPaths finds the files that the arguments name.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -16,7 +17,7 @@ import (
 
 func (a *app) cmdRepo() *cobra.Command {
 	return a.family("repo", "Register and list repositories", a.cmdRepoAdd(), a.cmdRepoList(), a.cmdRepoShow(),
-		a.cmdRepoHook())
+		a.cmdRepoWorkflows(), a.cmdRepoHook())
 }
 
 func (a *app) cmdRepoAdd() *cobra.Command {
@@ -131,10 +132,98 @@ func (a *app) cmdRepoShow() *cobra.Command {
 		field(&out, "Commits", fetched(r))
 		field(&out, "Registered", clock(r.GetRegistered()))
 		field(&out, "Git", clean(c.Base()+r.GetGitPath()))
+		if schedules := r.GetSchedules(); len(schedules) > 0 {
+			out.WriteString("\n" + a.out.table([]string{"SCHEDULE", "WORKFLOW", "NEXT", "LAST"}, scheduleRows(schedules)))
+		}
 		_, err = fmt.Fprint(a.out, out.String())
 		return err
 	})
 	return command
+}
+
+func (a *app) cmdRepoWorkflows() *cobra.Command {
+	request := &fairleadv1.ListWorkflowsRequest{}
+	command := a.withJSON(&cobra.Command{Use: "workflows [REPOSITORY]",
+		Short: "List the workflows of a repository, what starts them and their inputs",
+		Long: `List the workflows of a repository at the tip of a branch, the events that start them, and the inputs that
+"fairlead run --input NAME=VALUE" takes. Without a name it is the repository that you stand in.`,
+		Example: "  fairlead repo workflows acme/app\n  fairlead repo workflows acme/app --ref release",
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.ask(a.completeRepositories)})
+	command.Flags().StringVar(&request.Ref, "ref", "", "`branch` or full ref (default the default branch)")
+	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
+		r, err := repository(ctx, c, args)
+		if err != nil {
+			return err
+		}
+		request.Repository = r.GetRepository()
+		response, err := c.Repositories.ListWorkflows(ctx, request)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printMessage(response)
+		}
+		if len(response.GetWorkflows()) == 0 {
+			_, err := fmt.Fprintf(a.out, "No workflow at %s (%.12s).\n", clean(response.GetRef()), response.GetCommit())
+			return err
+		}
+		var rows [][]string
+		for _, w := range response.GetWorkflows() {
+			var inputs []string
+			for _, in := range w.GetInputs() {
+				inputs = append(inputs, inputText(in))
+			}
+			rows = append(rows, []string{w.GetPath(), w.GetName(), dash(strings.Join(w.GetEvents(), ", ")),
+				cmp.Or(w.GetProblem(), dash(strings.Join(inputs, ", ")))})
+		}
+		_, err = fmt.Fprint(a.out, a.out.table([]string{"WORKFLOW", "NAME", "EVENTS", "INPUTS"}, rows))
+		return err
+	})
+	return command
+}
+
+// inputText is an input in a list: "level (number, required)", "size=small (small|large)".
+func inputText(in *fairleadv1.WorkflowInput) string {
+	out, kind := in.GetName(), in.GetType()
+	if in.GetDefault() != "" {
+		out += "=" + in.GetDefault()
+	}
+	if len(in.GetOptions()) > 0 {
+		kind = strings.Join(in.GetOptions(), "|")
+	}
+	if in.GetRequired() {
+		kind += ", required"
+	}
+	return out + " (" + kind + ")"
+}
+
+func scheduleRows(schedules []*fairleadv1.Schedule) (rows [][]string) {
+	for _, one := range schedules {
+		text := one.GetCron()
+		if one.GetTimezone() != "" {
+			text += " (" + one.GetTimezone() + ")"
+		}
+		rows = append(rows, []string{text, one.GetWorkflow(), clock(one.GetNextAt()), lastOf(one.GetLast())})
+	}
+	return rows
+}
+
+// lastOf says what came of an occurrence.
+func lastOf(last *fairleadv1.Occurrence) string {
+	if last == nil {
+		return "-"
+	}
+	out := last.GetOccurrence() + " " + last.GetOutcome()
+	if last.GetRun() != "" {
+		out += " " + last.GetRun()
+	}
+	if n := last.GetMissed(); n > 0 {
+		out += fmt.Sprintf(", %d before it missed", n)
+	}
+	if last.GetMessage() != "" {
+		out += ": " + last.GetMessage()
+	}
+	return out
 }
 
 // repository finds the one that is named, else the one of the working folder.

@@ -3,9 +3,12 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
+	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -80,7 +83,54 @@ func (r *Repositories) GetRepository(
 	if err != nil {
 		return nil, err
 	}
-	return &fairleadv1.GetRepositoryResponse{Repository: r.message(&row)}, nil
+	answer := r.message(&row)
+	if answer.Schedules, err = r.schedules(ctx, &row); err != nil {
+		return nil, err
+	}
+	return &fairleadv1.GetRepositoryResponse{Repository: answer}, nil
+}
+
+func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) ([]*fairleadv1.Schedule, error) {
+	h, err := r.Runs.Engine.Read(ctx, row.Tenant, row.Repository.Stream(), false)
+	if err != nil {
+		return nil, err
+	}
+	state, ok := h.State.(*repository.State)
+	if !ok {
+		return nil, fmt.Errorf("read repository %s: unexpected state %T", row.Repository, h.State)
+	}
+	var out []*fairleadv1.Schedule
+	for _, one := range state.Schedules {
+		m := &fairleadv1.Schedule{Workflow: one.Workflow, Cron: one.Cron, Timezone: one.Zone, CatchUp: one.CatchUp,
+			Next: one.NextID, NextAt: projection.Stamp(one.NextAt)}
+		if last := one.Last; last != nil {
+			m.Last = &fairleadv1.Occurrence{Occurrence: last.ID, SettledAt: projection.Stamp(last.At), Outcome: last.Outcome,
+				Run: string(last.Run), Message: last.Message, Missed: int32(min(last.Missed, math.MaxInt32))}
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// ListWorkflows implements the contract.
+func (r *Repositories) ListWorkflows(
+	ctx context.Context,
+	req *fairleadv1.ListWorkflowsRequest,
+) (*fairleadv1.ListWorkflowsResponse, error) {
+	offer, err := r.Trigger.Offer(ctx, r.Caller(ctx).Tenant, req.GetRepository(), req.GetRef())
+	if err != nil {
+		return nil, r.Runs.refusal(err)
+	}
+	out := &fairleadv1.ListWorkflowsResponse{Ref: offer.Ref, Commit: offer.Commit}
+	for _, one := range offer.Workflows {
+		m := &fairleadv1.Workflow{Path: one.Path, Name: one.Triggers.Name, Events: one.Triggers.Events, Problem: one.Problem}
+		for _, in := range one.Triggers.Inputs {
+			m.Inputs = append(m.Inputs, &fairleadv1.WorkflowInput{Name: in.Name, Description: in.Description, Type: in.Type,
+				Required: in.Required, Default: in.Default, Options: in.Options})
+		}
+		out.Workflows = append(out.Workflows, m)
+	}
+	return out, nil
 }
 
 // NotifyPush implements the contract. A repeat finds the runs of the first time: they are

@@ -104,6 +104,8 @@ var operations = map[string]operation{
 	fairleadv1connect.RepositoryServiceListRepositoriesProcedure: {ActionRepositoryRead, "repository", ""},
 	fairleadv1connect.RepositoryServiceGetRepositoryProcedure: {ActionRepositoryRead, "repository",
 		"repository"},
+	fairleadv1connect.RepositoryServiceListWorkflowsProcedure: {ActionRepositoryRead, "repository",
+		"repository"},
 	fairleadv1connect.RepositoryServiceNotifyPushProcedure: {ActionRepositoryPush, "repository",
 		"repository"},
 

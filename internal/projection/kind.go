@@ -95,7 +95,7 @@ func repositoryKind() *engine.Kind {
 			return d.Events, d.Reply, nil, rejection
 		},
 		Evolve: repository.Evolve, NextWake: repository.NextWake, Check: repository.Check, Live: repository.Live,
-		EncodeEvents: repository.EncodeEvents, DecodeEvents: repository.DecodeEvents,
+		EncodeEvents: repository.EncodeEvents, DecodeEvents: repository.DecodeEvents, Lower: repository.Lower,
 		EncodeState:   func(s *repository.State) ([]byte, error) { return repository.EncodeState(s), nil },
 		DecodeState:   repository.DecodeState,
 		EncodeCommand: repository.EncodeCommand, DecodeCommand: repository.DecodeCommand,

@@ -31,7 +31,7 @@ type checker struct {
 // checkers makes the checkers of a world. Each is a file.
 func checkers(w *world) []checker {
 	return []checker{
-		actsOnce(w), oneRunPerTrigger(w), resultNeverChanges(w), currentEpochOnly(w), oneLiveLease(w),
+		actsOnce(w), oneRunPerTrigger(w), noOccurrenceIsLost(w), resultNeverChanges(w), currentEpochOnly(w), oneLiveLease(w),
 		readyNeedsCommitted(w), tierAccepted(w), neverTwoActing(w), acknowledgedSurvives(w), gaplessLog(w),
 		replayEqualsMemory(w), everyWaitHasAnEnd(w), cancelConcludes(w), nothingDropped(w),
 		refusalRecorded(w), silenceIsNoEnd(w), effectNotRepeated(w), uncertainEffectHeld(w), resultIsItsHolders(w),

@@ -16,10 +16,18 @@ func oneRunPerTrigger(w *world) checker {
 		sentence: checkOneRun,
 		event: func(e *seen) {
 			r, ok := e.event.(*run.RunRequested)
-			if !ok || r.Request.Trigger.Event != "push" {
+			if !ok || r.Request.Trigger.Event != "push" && r.Request.Trigger.Event != "schedule" {
 				return
 			}
 			q := &r.Request
+			if q.Trigger.Event == "schedule" {
+				cause := string(q.Repository) + " " + q.Trigger.Key
+				if before, ok := runs[cause]; ok {
+					w.violation(checkOneRun, "the occurrence %s started %s and %s", cause, before, e.history.id)
+				}
+				runs[cause] = e.history.id
+				return
+			}
 			// A repository has one workflow here, so whatever path a run names, it is the run.
 			cause := fmt.Sprintf("%s %s %s", q.Repository, q.Source.Ref, q.Source.Commit)
 			if before, ok := runs[cause]; ok {

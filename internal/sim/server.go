@@ -155,6 +155,8 @@ func (s *server) boot(p *process) error {
 	e.Observe(sealer)
 	e.Observe(reactor.NewSeat(ctx, reactor.SeatConfig{Partition: poolName.Partition(), Holds: e.Holds, Lead: di.Lead,
 		Logs: holder, Sealer: sealer, Valid: driver.Valid, Host: p, Log: log}))
+	scheduler := t.NewScheduler(zone)
+	e.Observe(scheduler)
 	e.Observe(&witness{w, s, p})
 	e.React(&reactor.Evaluator{Engine: e, Read: e, Contexts: contexts})
 	e.React(t.Reactor())
@@ -168,6 +170,11 @@ func (s *server) boot(p *process) error {
 		return err
 	}
 	p.Go(func() { s.poll(p, t, d) })
+	p.Go(func() {
+		for {
+			p.sleep(min(scheduler.Step(ctx), between(w.stream("scheduler"), time.Second, 20*time.Second)))
+		}
+	})
 	if w.archives {
 		p.Go(func() {
 			archive.New(archive.Config{Log: d, Blobs: o, OlderThan: between(w.stream("archive"), 0, 40*time.Second), All: true,
@@ -175,6 +182,11 @@ func (s *server) boot(p *process) error {
 		})
 	}
 	return nil
+}
+
+// zone is UTC: the rules of others are on a disk that no world has.
+func zone(name string) (*time.Location, error) {
+	return nil, fmt.Errorf("load time zone %s: there is none", name)
 }
 
 // poll looks at the repositories now and then, as the product's poller does.

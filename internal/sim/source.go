@@ -38,7 +38,7 @@ func (r *remote) push(w *world) string {
 	r.commits = append(r.commits, scm.Commit{
 		ID: id, Tree: id, Author: who, Committer: who, Message: fmt.Sprintf("change %d\n", n),
 	})
-	r.workflow[id] = workflowText(w.stream("workflow"), &w.swarm)
+	r.workflow[id] = workflowText(w.stream("workflow"), scheduleText(w.stream("schedule"), &w.swarm), &w.swarm)
 	return id
 }
 
@@ -47,11 +47,20 @@ const (
 	workflowPath = ".fairlead/workflows/ci.yml"
 )
 
+// scheduleText writes what starts a workflow by the clock.
+func scheduleText(r *rand.Rand, s *swarm) string {
+	if r.Float64() >= s.scheduled {
+		return ""
+	}
+	return fmt.Sprintf("  schedule:\n    - {cron: '%s', catch-up: %s}\n    - cron: '3-59/7 * * * *'\n",
+		pick(r, "* * * * *", "*/2 * * * *", "*/3 * * * *"), pick(r, "latest", "all", "none"))
+}
+
 // workflowText writes a workflow: a few jobs that need each other, with conditions, retries,
 // time limits and effects.
-func workflowText(r *rand.Rand, s *swarm) string {
+func workflowText(r *rand.Rand, schedule string, s *swarm) string {
 	var b strings.Builder
-	b.WriteString("name: ci\non: [push, workflow_dispatch]\njobs:\n")
+	b.WriteString("name: ci\non:\n  push:\n  workflow_dispatch:\n" + schedule + "jobs:\n")
 	if r.IntN(40) == 0 {
 		return b.String() + "  j0:\n    runs-on: linux\n    stepz: []\n" // can't be executed
 	}

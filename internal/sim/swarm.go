@@ -104,6 +104,7 @@ type swarm struct {
 	inline                                      float64       // how often an operation takes no time
 	failing                                     float64       // how often a job fails by itself
 	effectful                                   float64       // share of jobs that change the outside
+	scheduled                                   float64       // share of workflows that start by the clock
 	chatty                                      int           // chunks of a step, at most
 	long                                        time.Duration // of a step, at most
 	liars                                       int
@@ -166,6 +167,7 @@ func draw(seed uint64, trim Trim) swarm {
 	s.inline = pick(r, 0.2, 0.6, 0.9)
 	s.failing = pick(r, 0.05, 0.2, 0.5)
 	s.effectful = pick(r, 0.1, 0.3, 0.8)
+	s.scheduled = pick(stream(seed, "scheduled"), 0, 0, 0.3, 0.9)
 	s.chatty = pick(r, 1, 4, 12)
 	s.long = pick(r, 2*time.Second, 10*time.Second, 45*time.Second)
 	if s.odds[liarSpeaks] > 0 {

@@ -203,6 +203,12 @@ func (w *world) heal() {
 	w.line("world", "heals", "")
 	w.healed = true
 	clear(w.cuts)
+	if w.swarm.scheduled > 0 { // what starts by the clock would never come to rest
+		w.swarm.scheduled = 0
+		for _, r := range w.remotes {
+			r.push(w)
+		}
+	}
 	w.storeFullUntil, w.objectsFullUntil = 0, 0
 	for _, s := range w.servers {
 		if s.process != nil {

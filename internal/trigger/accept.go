@@ -66,7 +66,7 @@ func (t *Triggers) Run(ctx context.Context, r Request) (Accepted, error) {
 		}
 	}
 	accepted, err := c.submit(ctx, file, p, nil)
-	accepted.Warnings = diagnostics
+	accepted.Warnings = workflow.Warnings(diagnostics)
 	return accepted, err
 }
 
@@ -105,9 +105,11 @@ func bodyOf(r Request) domain.Digest {
 type cause struct {
 	triggers *Triggers
 	row      store.RepositoryRow
-	request  Request // of a push: made from it
-	push     *Push   // nil for a request
-	leave    func()  // gives the place at the gate back; nil without one
+	request  Request  // of a push: made from it
+	push     *Push    // nil for a request
+	changes  *changes // of a push
+	cron     string   // of a schedule: which one it is; "" otherwise
+	leave    func()   // gives the place at the gate back; nil without one
 
 	ref       string // in full; "" when there is none
 	commit    scm.Commit

@@ -89,7 +89,8 @@ func failures(all []inspected) (out []workflow.Diagnostic) {
 func pick(all []inspected, event, ref string) (found []inspected, reasons []string) {
 	for _, in := range all {
 		in.event = eventOf(in.triggers, event)
-		ok, reason := in.triggers.Match(in.event, ref)
+		ok, reason := in.triggers.Match(workflow.Event{Name: in.event, Ref: ref,
+			Unknown: "who asks for a run means all files"})
 		switch {
 		case ok:
 			found = append(found, in)

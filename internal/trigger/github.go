@@ -61,6 +61,10 @@ func (c *cause) payload(file scm.File, inputs []plan.Input) object {
 		event["inputs"], event["workflow"] = values, file.Path
 		return event
 	}
+	if c.request.Event == workflow.EventSchedule {
+		event["schedule"] = c.cron
+		return event
+	}
 	before := ""
 	if c.push != nil {
 		before = c.push.Before

@@ -20,6 +20,9 @@ const (
 	keyBytesMax = 256
 	// nameBytesMax bounds a repository's name; over it: refused.
 	nameBytesMax = 200
+	// changesMax bounds the files of a push that filters look at; with more every filter lets
+	// the push pass.
+	changesMax = 3000
 	// protectedRefsMax bounds for how many protected refs a commit is looked for; beyond it
 	// the run is trusted, not protected.
 	protectedRefsMax = 200
@@ -32,4 +35,15 @@ const (
 	pollsMax = 4
 	// maintainEvery is how many polls that brought something lie between two tidy-ups.
 	maintainEvery = 50
+	// schedulerEvery is how long the scheduler waits at most: nudges may be lost to a clock that
+	// is set, and to servers that are upgraded.
+	schedulerEvery = 30 * time.Second
+	// schedulerPause is the least it waits.
+	schedulerPause = 50 * time.Millisecond
+	// schedulerBackoffMax bounds the wait after failures; what is due stays due.
+	schedulerBackoffMax = 5 * time.Minute
+	// catchUpMax bounds the occurrences that are passed over at once; the rest follows at once.
+	catchUpMax = 10_000
+	// lateMax is how late an occurrence may be that is never caught up with.
+	lateMax = 10 * time.Minute
 )

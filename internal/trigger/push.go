@@ -99,7 +99,7 @@ func (t *Triggers) start(ctx context.Context, row store.RepositoryRow, p Push) (
 	if scm.ZeroCommit(p.Before) {
 		p.Before = ""
 	}
-	base := cause{triggers: t, row: row, push: &p, request: Request{
+	base := cause{triggers: t, row: row, push: &p, changes: new(changes), request: Request{
 		Tenant: row.Tenant, Repository: string(row.Repository), Event: workflow.EventPush, Ref: p.Ref, Commit: p.After,
 		Cause: p.Cause}}
 	if err := base.resolve(ctx); err != nil {
@@ -136,10 +136,53 @@ func (t *Triggers) start(ctx context.Context, row store.RepositoryRow, p Push) (
 func (c cause) startOne(ctx context.Context, file scm.File) (Accepted, string, error) {
 	in := c.inspect(file)
 	unreadable := workflow.Failed(in.diagnostics)
-	if matches, reason := in.triggers.Match(workflow.EventPush, c.ref); !matches && !unreadable {
+	event := workflow.Event{Name: workflow.EventPush, Ref: c.ref}
+	if in.triggers.Filters() && strings.HasPrefix(c.ref, "refs/heads/") {
+		if err := c.compare(ctx); err != nil {
+			return Accepted{}, "", err
+		}
+		event.Changed, event.Unknown = c.changes.paths, c.changes.unknown
+	}
+	if matches, reason := in.triggers.Match(event); !matches && !unreadable {
 		return Accepted{}, file.Path + ": " + reason, nil
 	}
 	c.request.Key = pushKey(c.row.Repository, c.ref, c.commit.ID, file.Path)
+	return c.begin(ctx, file)
+}
+
+// changes are the files that a push changes, once somebody has asked.
+type changes struct {
+	known   bool
+	paths   []string
+	unknown string // why they are not known
+}
+
+// compare finds out which files the push changes, once for all its workflows.
+func (c cause) compare(ctx context.Context) error {
+	switch {
+	case c.changes.known:
+		return nil
+	case c.push.Before == "":
+		*c.changes = changes{true, nil, "the branch is new, so there is nothing to compare with"}
+		return nil
+	}
+	paths, more, err := c.triggers.cfg.Source.Changed(ctx, mirrorOf(c.row), c.push.Before, c.commit.ID, changesMax)
+	switch {
+	case errors.Is(err, scm.ErrNotFound):
+		*c.changes = changes{true, nil, "the commit before is not there any more"}
+	case err != nil:
+		return fmt.Errorf("compare with the commit before: %w", err)
+	case more:
+		*c.changes = changes{true, nil, fmt.Sprintf("the push changes more than %d files", changesMax)}
+	default:
+		*c.changes = changes{true, append([]string{}, paths...), ""}
+	}
+	return nil
+}
+
+// begin starts one workflow under the key of the request, which nobody waits for: a
+// definition that can't be executed becomes a run that says so.
+func (c cause) begin(ctx context.Context, file scm.File) (Accepted, string, error) {
 	if accepted, done, err := c.triggers.earlier(ctx, c.row.Tenant, *c.request.Key); done || err != nil {
 		accepted.Workflow = file.Path
 		return accepted, "", err
@@ -160,7 +203,7 @@ func (c cause) startOne(ctx context.Context, file scm.File) (Accepted, string, e
 		// says that it did not start, also to whoever tells of the push again.
 		accepted, err = c.submit(ctx, file, nil, []string{"It was not started. " + no.Message})
 	}
-	accepted.Warnings = diagnostics
+	accepted.Warnings = workflow.Warnings(diagnostics)
 	return accepted, "", err
 }
 
@@ -222,14 +265,8 @@ func (r reactor) React(ctx context.Context, row engine.Committed) error {
 // becomes a run that says what was wrong. A hook hears of the same run, whoever was first.
 func (t *Triggers) settle(ctx context.Context, row store.RepositoryRow, p Push, err error) (Pushed, error) {
 	rejection, rejected := domain.AsRejection(err)
-	switch {
-	case !rejected || errors.Is(err, domain.ErrRetry):
+	if !rejected || errors.Is(err, domain.ErrRetry) || !lasting(rejection) {
 		return Pushed{}, err
-	case rejection.Code == domain.CodeNotOwner || rejection.Code == domain.CodeStorageFull ||
-		rejection.Code == domain.CodeStreamQuarantined || rejection.Code == domain.CodeUpgradeUnfinished ||
-		rejection.Code == domain.CodeObjectDamaged || rejection.Code == domain.CodeOverloaded ||
-		rejection.Code == domain.CodeTooManyOpenJobs:
-		return Pushed{}, err // somebody mends this, and then the same try succeeds
 	}
 	c := &cause{triggers: t, row: row, push: &p, ref: p.Ref, commit: scm.Commit{ID: p.After},
 		tier: domain.TierTrusted, class: domain.ClassBatch, request: Request{
@@ -241,6 +278,17 @@ func (t *Triggers) settle(ctx context.Context, row store.RepositoryRow, p Push, 
 		return Pushed{}, err
 	}
 	return Pushed{Runs: []Accepted{accepted}, Token: accepted.Token}, nil
+}
+
+// lasting reports whether the same try is refused for ever. The others somebody mends, and then
+// it succeeds.
+func lasting(no *domain.Rejection) bool {
+	switch no.Code {
+	case domain.CodeNotOwner, domain.CodeStorageFull, domain.CodeStreamQuarantined, domain.CodeUpgradeUnfinished,
+		domain.CodeObjectDamaged, domain.CodeOverloaded, domain.CodeTooManyOpenJobs:
+		return false
+	}
+	return true
 }
 
 // pusherOf is whom a move is put down to. A poll does not know.

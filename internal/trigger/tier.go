@@ -43,7 +43,8 @@ func classOf(f facts, tier domain.Tier) domain.Class {
 
 // judge gathers the facts and gives tier and class.
 func (c *cause) judge(ctx context.Context) error {
-	f := facts{captured: c.request.Captured, mirrored: c.row.URL != "", event: c.request.Event, pushed: c.push != nil}
+	f := facts{captured: c.request.Captured, mirrored: c.row.URL != "", event: c.request.Event,
+		pushed: c.push != nil || c.cron != ""}
 	if f.mirrored && !f.captured {
 		on, err := c.protectedRefs(ctx)
 		if err != nil {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/google/uuid"
 
@@ -36,7 +38,12 @@ type world struct {
 	blobs   blob.Store
 	mirrors *git.Mirrors
 	*Triggers
+
+	scheduler *Scheduler
+	ago       atomic.Int64 // how far the clock is behind, in nanoseconds
 }
+
+func (w *world) now() time.Time { return time.Now().Add(-time.Duration(w.ago.Load())) }
 
 func newWorld(t testing.TB, reactor bool, bounds ...engine.Open) *world {
 	t.Helper()
@@ -54,7 +61,9 @@ func newWorld(t testing.TB, reactor bool, bounds ...engine.Open) *world {
 		Format: codec.Format, Owner: "test",
 		Partitions: []domain.PartitionID{"p1"}, Clock: engine.NewClock(), Paranoid: true})
 	w.Triggers = New(Config{Engine: w.engine, Views: w.store, Blobs: w.blobs, Source: w.mirrors,
-		NewID: func() [16]byte { return uuid.Must(uuid.NewV7()) }, Now: time.Now, ServerURL: "http://127.0.0.1:7000"})
+		NewID: func() [16]byte { return uuid.Must(uuid.NewV7()) }, Now: w.now, ServerURL: "http://127.0.0.1:7000"})
+	w.scheduler = w.NewScheduler(time.LoadLocation)
+	w.engine.Observe(w.scheduler)
 	if reactor {
 		w.engine.React(w.Reactor())
 	}

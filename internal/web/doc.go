@@ -1,6 +1,6 @@
 // Package web is the pages: what a person sees of Fairlead in a browser. Every page is
 // a function from messages of the public API and the time to a view to HTML, and every
-// form on a page is one call of that API.
+// form on a page that changes something is one call of that API.
 //
 // It is deliberately without state, without rights and without a second way to the
 // data: it calls the same handlers as the API in process, and knows no store, no

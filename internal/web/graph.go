@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
-	"github.com/fairlead-ci/fairlead/internal/web/dag"
+	"github.com/fairlead-ci/fairlead/internal/dag"
 )
 
 // graphView is the drawing of which job needs which. The table of jobs says the same in

@@ -25,6 +25,16 @@ const (
 	timelineOpenMax = 60
 	// textRunesMax is where any sentence or name from outside is cut, with a mark.
 	textRunesMax = 1000
+	// expressionStepsMax and expressionBytesMax bound the evaluation of a text that somebody
+	// tries out: a tenth of what an expression of a run may take.
+	expressionStepsMax = 100_000
+	expressionBytesMax = 1 << 20
+	// expressionValueMax is how many bytes of a value the page shows.
+	expressionValueMax = 64 << 10
+	// expressionPartsMax is how many parts of an expression are explained.
+	expressionPartsMax = 300
+	// expressionDepthMax is how deep parts are indented.
+	expressionDepthMax = 9
 	// quietJobsFrom is how many jobs a run needs before those that went well are folded away.
 	quietJobsFrom = 20
 )

@@ -26,7 +26,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // page is what the frame around every page needs to know.
 type page struct {
 	Title   string
-	Section string // of the navigation: "runs", "repositories", "runners"
+	Section string // of the navigation: "runs", "repositories", "runners", "expressions"
 	Source  string // the template that made it, shown in development mode
 	Live    string // address of the event stream that says the page is out of date
 	Poll    bool   // look again from time to time: there is no stream for lists

@@ -158,24 +158,33 @@ func TestS18AFractionOfAMinute(t *testing.T) {
 	}
 }
 
+// match asks the triggers of a workflow about a push that changes these files.
+func match(t *testing.T, on, ref string, changed ...string) (bool, string) {
+	t.Helper()
+	return inspect(t, on).Match(Event{Name: EventPush, Ref: ref, Changed: append([]string{}, changed...)})
+}
+
 func TestS28TagsAreNotFilteredAway(t *testing.T) {
-	if matches, reason := inspect(t, "on: push").Match("push", "refs/tags/v1"); !matches {
-		t.Error(reason)
+	for _, on := range []string{"on: push", "on: {push: {paths: ['foo/**']}}"} {
+		if matches, reason := match(t, on, "refs/tags/v1", "bar/a"); !matches {
+			t.Errorf("%s: %s", on, reason)
+		}
 	}
 }
 
 func TestS29OnlyTagFiltersMeansNoBranch(t *testing.T) {
-	if matches, reason := inspect(t, "on: {push: {tags-ignore: ['**']}}").Match("push", "refs/heads/main"); matches {
+	matches, reason := match(t, "on: {push: {tags-ignore: ['**'], paths: [p.yaml]}}", "refs/heads/main", "p.yaml")
+	if matches {
 		t.Error(reason)
 	}
 }
 
 func TestS30OnlyBranchFiltersMeansNoTag(t *testing.T) {
-	triggers := inspect(t, "on: {push: {branches: ['**']}}")
-	if matches, reason := triggers.Match("push", "refs/tags/v1"); matches {
+	on := "on: {push: {branches: ['**'], paths: ['x/**']}}"
+	if matches, reason := match(t, on, "refs/tags/v1", "x/a"); matches {
 		t.Error(reason)
 	}
-	if matches, reason := triggers.Match("push", "refs/heads/any/branch"); !matches {
+	if matches, reason := match(t, on, "refs/heads/any/branch", "x/a"); !matches {
 		t.Error(reason)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
 
-// scope is which contexts and functions the expressions of a key may use. The lists
-// are those of the language; what this release lacks among them is said as such.
+// scope is which contexts and functions the expressions of a key may use, taken from the
+// table of sites; what this release lacks among them is said as such.
 type scope struct {
 	key      string
 	contexts []string
@@ -21,45 +21,38 @@ type scope struct {
 	step     *stepScope
 }
 
+// at is the scope of a key at a site.
+func at(site expr.Site, key string) scope {
+	a, _ := site.Availability()
+	has := func(name string) bool {
+		return slices.ContainsFunc(a.Functions, func(f expr.Arity) bool { return f.Name == name })
+	}
+	return scope{key: key, contexts: a.Contexts, status: has("success"), files: has("hashFiles")}
+}
+
 // stepScope is what an expression of a step can see of its job.
 type stepScope struct {
 	before, later []string // ids
 }
 
-func workflowEnvScope() scope {
-	return scope{key: "env", contexts: []string{"github", "secrets", "inputs", "vars"}}
-}
+func workflowEnvScope() scope { return at(expr.SiteWorkflowEnv, "env") }
 
-func jobScope(key string) scope {
-	return scope{key: key, contexts: []string{"github", "needs", "strategy", "matrix", "vars", "inputs"}}
-}
+func jobScope(key string) scope { return at(expr.SiteJobName, key) }
 
-func jobEnvScope() scope {
-	s := jobScope("env")
-	s.contexts = append(s.contexts, "secrets")
+func jobEnvScope() scope { return at(expr.SiteJobEnv, "env") }
+
+func jobIfScope() scope { return at(expr.SiteJobIf, "if") }
+
+func stepKeyScope(key string, step *stepScope) scope {
+	s := at(expr.SiteStepText, key)
+	s.step = step
 	return s
 }
 
-func jobIfScope() scope {
-	return scope{key: "if", contexts: []string{"github", "needs", "vars", "inputs"}, status: true}
-}
-
-func stepKeyScope(key string, step *stepScope) scope {
-	return scope{key: key, step: step, files: true, contexts: []string{
-		"github", "needs", "strategy", "matrix", "job", "runner", "env", "vars", "secrets", "steps", "inputs",
-	}}
-}
-
 func stepIfScope(step *stepScope) scope {
-	return scope{key: "if", step: step, files: true, status: true, contexts: []string{
-		"github", "needs", "strategy", "matrix", "job", "runner", "env", "vars", "steps", "inputs",
-	}}
-}
-
-// allContexts are the contexts of the language.
-func allContexts() []string {
-	return []string{"env", "github", "inputs", "job", "jobs", "matrix", "needs", "runner", "secrets", "steps",
-		"strategy", "vars"}
+	s := at(expr.SiteStepIf, "if")
+	s.step = step
+	return s
 }
 
 // laterContexts says what to do instead of a context that this release lacks.
@@ -144,7 +137,7 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 		span := expr.Span{Start: ref.Span.Start, End: ref.Span.Start + len(name)}
 		hint, later := laterContexts(name)
 		switch {
-		case !slices.Contains(allContexts(), name):
+		case !slices.Contains(expr.ContextNames(), name):
 			c.reports.Add(syntax.CodeUnknownContext, c.place(n, span),
 				fmt.Sprintf("there is no context %s", syntax.Quote(name)),
 				c.reports.Suggest(name, s.contexts, "text is written in single quotes"))
@@ -153,7 +146,7 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 				fmt.Sprintf("the context %q does not exist in %q", name, s.key),
 				"available are "+strings.Join(available(s.contexts), ", "))
 		case later:
-			c.reports.Add(syntax.CodeNotAvailable, c.place(n, span),
+			c.reports.Add(syntax.CodeUnsupportedContext, c.place(n, span),
 				fmt.Sprintf("the context %q is part of the workflow language, but not available yet", name), hint)
 		}
 	}
@@ -168,10 +161,6 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 		case call.Name == "hashFiles" && !s.files:
 			c.reports.Add(syntax.CodeFunctionNotAllowed, c.place(n, call.Span),
 				fmt.Sprintf("hashFiles() can't be used in %q", s.key), "")
-		case call.Name == "hashFiles":
-			c.reports.Add(syntax.CodeNotAvailable, c.place(n, call.Span),
-				"hashFiles is part of the workflow language, but not available yet",
-				"compute the digest in the script, for example with sha256sum")
 		}
 	}
 }
@@ -189,7 +178,7 @@ func available(contexts []string) []string {
 
 // lint applies the rules to a site.
 func (c *compiler) lint(site rule.Site, s scope) {
-	for _, spec := range c.triggers.Inputs {
+	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
 		site.Inputs = append(site.Inputs, rule.Input{Name: spec.Name, Type: spec.Type})
 	}
 	site.Jobs, site.Needs = c.jobIDs, c.needIDs

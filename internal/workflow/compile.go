@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
@@ -28,6 +29,8 @@ func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
 	}
 	c.event()
 	c.plan.Inputs = c.inputs()
+	c.call()
+	c.head()
 	c.jobs()
 	if c.reports.Failed() {
 		return nil, c.reports.Sorted()
@@ -46,6 +49,7 @@ type compiler struct {
 
 	jobIDs    []string // of the whole file, in its order
 	needIDs   []string // of the job at hand
+	defaults  runDefaults
 	planBytes int
 }
 
@@ -62,6 +66,47 @@ func (c *compiler) event() {
 		fmt.Sprintf("the workflow does not declare the event %s", syntax.Quote(c.in.Event)), hint)
 }
 
+// head compiles what the file says of the run as a whole.
+func (c *compiler) head() {
+	if n := c.file.RunName; n != nil {
+		c.template(n, at(expr.SiteRunName, "run-name"))
+		c.plan.RunName = scalarText(n)
+		c.charge(n.Range, c.plan.RunName)
+	}
+	if group := c.file.Concurrency; group != nil {
+		for _, n := range []*syntax.Node{group.Group, group.CancelInProgress, group.Queue} {
+			c.template(n, at(expr.SiteWorkflowConcurrency, "concurrency"))
+		}
+	}
+	c.wholeEnv(c.file.EnvFrom, workflowEnvScope())
+	c.token()
+}
+
+// token says once that permissions have no effect yet: a job has no token, which is less
+// than anything that permissions can ask for.
+func (c *compiler) token() {
+	first := c.file.Permissions
+	for _, job := range c.file.Jobs {
+		if first == nil {
+			first = job.Permissions
+		}
+	}
+	if first != nil {
+		c.reports.Add(syntax.CodeNoToken, first.Key.Range, "permissions are recorded, and jobs get no token at all yet",
+			"a step that needs a token must get it another way")
+	}
+}
+
+// wholeEnv refuses an expression in the place of a mapping.
+func (c *compiler) wholeEnv(n *syntax.Node, s scope) {
+	if n == nil {
+		return
+	}
+	c.template(n, s)
+	c.reports.Add(syntax.CodeUnsupportedDynamic, n.Range, "the whole of "+s.key+" can't come from an expression yet",
+		"write its names out, and give each a value from an expression")
+}
+
 // jobs compiles every job and then connects them.
 func (c *compiler) jobs() {
 	if len(c.file.Jobs) > c.lim.Jobs {
@@ -74,6 +119,7 @@ func (c *compiler) jobs() {
 		c.jobIDs = append(c.jobIDs, job.ID.Value)
 	}
 	env := c.env(c.file.Env, workflowEnvScope())
+	c.defaults = c.runDefaults(c.file.Defaults, jobScope("defaults"))
 	for _, job := range c.file.Jobs {
 		c.needIDs = nil
 		for _, n := range job.Needs {

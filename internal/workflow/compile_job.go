@@ -34,8 +34,58 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 		}
 		job.Effectful = true
 	}
-	job.Steps = c.steps(in)
+	c.wholeEnv(in.EnvFrom, jobEnvScope())
+	c.other(in)
+	c.called(in)
+	c.group(in.Group)
+	job.Permissions = permissions(in.Permissions)
+	if job.Permissions == nil {
+		job.Permissions = permissions(c.file.Permissions)
+	}
+	job.Steps = c.steps(in, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
 	return job
+}
+
+// runDefaults are what steps with run have unless they say otherwise.
+type runDefaults struct{ shell, workDir string }
+
+func (c *compiler) runDefaults(in syntax.Defaults, s scope) runDefaults {
+	var out runDefaults
+	c.wholeEnv(in.From, s)
+	if in.Shell != nil {
+		out.shell = c.shell(in.Shell, s)
+	}
+	if in.WorkDir != nil {
+		c.template(in.WorkDir, s)
+		out.workDir = scalarText(in.WorkDir)
+	}
+	return out
+}
+
+// or fills what is not said from the level above.
+func (d runDefaults) or(above runDefaults) runDefaults {
+	if d.shell == "" {
+		d.shell = above.shell
+	}
+	if d.workDir == "" {
+		d.workDir = above.workDir
+	}
+	return d
+}
+
+// permissions records what a file permits, in the order of the file.
+func permissions(in *syntax.Permissions) *plan.Permissions {
+	if in == nil {
+		return nil
+	}
+	out := &plan.Permissions{}
+	if in.All != nil {
+		out.All = in.All.Value
+	}
+	for _, p := range in.Scopes {
+		out.Scopes = append(out.Scopes, plan.Permission{Scope: p.Key.Value, Level: p.Value.Value})
+	}
+	return out
 }
 
 func (c *compiler) jobID(n *syntax.Node) {

@@ -21,7 +21,7 @@ func (c *compiler) needs() {
 			case !ok:
 				c.reports.Add(syntax.CodeUnknownNeed, n.Range,
 					fmt.Sprintf("the job %s needs %s, which does not exist", syntax.Quote(job.ID.Value),
-						syntax.Quote(scalarText(n))), c.reports.Suggest(scalarText(n), c.jobIDs, ""))
+						syntax.Quote(scalarText(n))), c.reports.Suggest(scalarText(n), c.jobIDs, c.otherJobs(i)))
 			case need == i:
 				c.reports.Add(syntax.CodeSelfNeed, n.Range,
 					fmt.Sprintf("the job %s needs itself", syntax.Quote(job.ID.Value)), "remove it")
@@ -35,6 +35,15 @@ func (c *compiler) needs() {
 		}
 	}
 	c.circles()
+}
+
+// otherJobs names the jobs that a job could need, if they are few.
+func (c *compiler) otherJobs(job int) string {
+	const few = 8
+	if len(c.jobIDs) < 2 || len(c.jobIDs) > few {
+		return ""
+	}
+	return "the other jobs are " + strings.Join(slices.Delete(slices.Clone(c.jobIDs), job, job+1), ", ")
 }
 
 // circles reports every group of jobs that wait for each other, once.

@@ -15,7 +15,7 @@ import (
 const builtinCheckout = "checkout"
 
 // steps compiles the steps of a job.
-func (c *compiler) steps(job *syntax.Job) []plan.Step {
+func (c *compiler) steps(job *syntax.Job, defaults runDefaults) []plan.Step {
 	if len(job.Steps) > c.lim.Steps {
 		c.reports.Add(syntax.CodeTooManySteps, job.Steps[c.lim.Steps].Node.Range,
 			fmt.Sprintf("the job %s has %d steps; at most %d are allowed", syntax.Quote(job.ID.Value), len(job.Steps),
@@ -26,7 +26,7 @@ func (c *compiler) steps(job *syntax.Job) []plan.Step {
 	var out []plan.Step
 	for i, in := range job.Steps {
 		visible := &stepScope{before: ids[:i], later: ids[i:]}
-		out = append(out, c.step(in, i, ids[i], visible))
+		out = append(out, c.step(in, i, ids[i], visible, defaults))
 	}
 	return out
 }
@@ -78,7 +78,7 @@ func generatedID(in *syntax.Step) string {
 	return "__run"
 }
 
-func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScope) plan.Step {
+func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScope, defaults runDefaults) plan.Step {
 	step := plan.Step{Index: index, ID: id, Uses: plan.UsesRun, Line: in.Node.Start.Line}
 	switch {
 	case in.Builtin != nil:
@@ -88,7 +88,7 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		c.action(in)
 		step.Uses, step.Name = plan.UsesCheckout, "Run "+scalarText(in.Uses)
 	case in.Run != nil:
-		c.script(&step, in, visible)
+		c.script(&step, in, visible, defaults)
 	}
 	if in.Name != nil {
 		c.template(in.Name, stepKeyScope("name", visible))
@@ -98,9 +98,14 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		step.If = cond.Text()
 	}
 	step.Env = c.env(in.Env, stepKeyScope("env", visible))
+	c.wholeEnv(in.EnvFrom, stepKeyScope("env", visible))
 	for _, b := range step.Env {
 		c.charge(in.Node.Range, b.Name, b.Value)
 	}
+	for _, p := range in.With {
+		c.template(p.Value, stepKeyScope("with", visible))
+	}
+	c.wholeEnv(in.WithFrom, stepKeyScope("with", visible))
 	step.SoftFail = c.truth(in.SoftFail, stepKeyScope("continue-on-error", visible))
 	step.Cleanup = c.truth(in.Cleanup, stepKeyScope("cleanup", visible))
 	step.TimeoutSeconds, _ = c.timeout(in.Timeout, stepKeyScope("timeout-minutes", visible))
@@ -123,22 +128,24 @@ func (c *compiler) builtin(n *syntax.Node) {
 // action accepts the one action that is built in, at any version: checkout.
 func (c *compiler) action(in *syntax.Step) {
 	text := scalarText(in.Uses)
-	name, version, pinned := strings.Cut(text, "@")
+	if why := badAction(text); why != "" {
+		c.reports.Add(syntax.CodeInvalidReference, in.Uses.Range,
+			fmt.Sprintf("%s is not an action: %s", syntax.Quote(text), why),
+			"write OWNER/REPOSITORY@VERSION, like actions/checkout@v4, or ./FOLDER for an action of the repository")
+		return
+	}
+	name, _, _ := strings.Cut(text, "@")
 	if !strings.EqualFold(name, "actions/checkout") {
-		c.reports.Add(syntax.CodeNotAvailable, in.Uses.Range,
+		c.reports.Add(syntax.CodeUnsupportedAction, in.Uses.Range,
 			fmt.Sprintf("the action %s can't be used: actions are part of the workflow language, but not available yet",
 				syntax.Quote(text)), "do the same with run; actions/checkout is built in")
 		return
-	}
-	if !pinned || version == "" {
-		c.reports.Add(syntax.CodeInvalidValue, in.Uses.Range, "uses must name a version, like actions/checkout@v4",
-			"or write the step as - checkout")
 	}
 	for _, p := range in.With {
 		if neutralOption(p) {
 			continue
 		}
-		c.reports.Add(syntax.CodeNotAvailable, p.Key.Range,
+		c.reports.Add(syntax.CodeUnsupportedOption, p.Key.Range,
 			fmt.Sprintf("the option %s of checkout is not available yet", syntax.Quote(p.Key.Value)),
 			"without options, checkout puts the run's commit into the workspace")
 	}
@@ -150,19 +157,21 @@ func neutralOption(p syntax.Pair) bool {
 	return p.Key.Value == "persist-credentials" && p.Value.Kind == syntax.Scalar && scalarText(p.Value) == "false"
 }
 
-func (c *compiler) script(step *plan.Step, in *syntax.Step, visible *stepScope) {
+func (c *compiler) script(step *plan.Step, in *syntax.Step, visible *stepScope, defaults runDefaults) {
+	step.Shell, step.WorkDir = defaults.shell, defaults.workDir
 	step.Script = scalarText(in.Run)
 	c.template(in.Run, stepKeyScope("run", visible))
 	step.Name = title(step.Script)
 	if strings.TrimSpace(step.Script) == "" {
-		c.reports.Add(syntax.CodeEmptyValue, in.Run.Range, "run is empty", "write a command")
+		c.reports.Add(syntax.CodeEmptyScript, in.Node.Range, "the script of the step is empty, so it does nothing",
+			"write a command, or remove the step")
 	}
 	if in.WorkDir != nil {
 		c.template(in.WorkDir, stepKeyScope("working-directory", visible))
 		step.WorkDir = scalarText(in.WorkDir)
 	}
 	if in.Shell != nil {
-		step.Shell = c.shell(in.Shell, visible)
+		step.Shell = c.shell(in.Shell, stepKeyScope("shell", visible))
 	}
 }
 
@@ -180,10 +189,13 @@ func title(script string) string {
 
 // shell checks a shell: a known name, or a command with exactly one {0} where the script's
 // file goes. A program that is given its script twice takes the second for an argument.
-func (c *compiler) shell(n *syntax.Node, visible *stepScope) string {
+func (c *compiler) shell(n *syntax.Node, s scope) string {
 	known := []string{"bash", "sh", "python", "pwsh"}
-	v, ok := c.static(n, stepKeyScope("shell", visible))
+	v, ok := c.static(n, s)
 	text := strings.TrimSpace(v.Text())
+	if lower := strings.ToLower(text); slices.Contains(known, lower) || lower == "cmd" || lower == "powershell" {
+		text = lower
+	}
 	switch {
 	case !ok, slices.Contains(known, text), strings.Count(text, "{0}") == 1:
 	case strings.Count(text, "{0}") > 1:
@@ -191,7 +203,7 @@ func (c *compiler) shell(n *syntax.Node, visible *stepScope) string {
 			fmt.Sprintf("the shell %s names the script's file %d times", syntax.Quote(text), strings.Count(text, "{0}")),
 			"write {0} exactly once: every other word is an argument of the program")
 	case text == "cmd", text == "powershell":
-		c.reports.Add(syntax.CodeNotAvailable, n.Range,
+		c.reports.Add(syntax.CodeUnsupportedShell, n.Range,
 			fmt.Sprintf("the shell %q is part of the workflow language, but not available yet: runners are not Windows", text),
 			"use pwsh, bash or sh")
 	default:

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,14 +17,24 @@ type Diagnostic = syntax.Diagnostic
 // Pos is a place in a file; lines and columns count from 1.
 type Pos = syntax.Pos
 
-// Severity is error or warning.
+// Severity is error, warning or info.
 type Severity = syntax.Severity
 
 // Severities.
 const (
 	Error   = syntax.Error
 	Warning = syntax.Warning
+	Info    = syntax.Info
 )
+
+// CodeEntry is one row of the table of codes.
+type CodeEntry = syntax.CodeEntry
+
+// Codes lists every code of diagnostics with its severity and one sentence.
+func Codes() []CodeEntry { return syntax.Codes() }
+
+// Schema is the JSON Schema of workflow files, for editors.
+func Schema() []byte { return syntax.Schema() }
 
 // Failed reports whether any of the diagnostics is an error.
 func Failed(list []Diagnostic) bool {
@@ -33,6 +44,12 @@ func Failed(list []Diagnostic) bool {
 		}
 	}
 	return false
+}
+
+// Warnings leaves out information, which is for those who look at the file and not for those
+// who start it.
+func Warnings(list []Diagnostic) []Diagnostic {
+	return slices.DeleteFunc(slices.Clone(list), func(d Diagnostic) bool { return d.Severity == Info })
 }
 
 // Render writes diagnostics for a terminal: each with its source line, a caret under

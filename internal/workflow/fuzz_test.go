@@ -50,6 +50,6 @@ func FuzzCompile(f *testing.F) {
 			}
 		}
 		triggers, _ := Inspect(src, Limits{})
-		triggers.Match(EventPush, ref)
+		triggers.Match(Event{Name: EventPush, Ref: ref, Changed: []string{ref}})
 	})
 }

@@ -21,16 +21,17 @@ func TestReferenceOfDiagnostics(t *testing.T) {
      go test ./internal/workflow -run TestReferenceOfDiagnostics -rewrite -->
 
 ` + "`fairlead lint`" + ` and every run report the problems of a workflow file with a code, a place and a hint.
-All problems are reported at once. An error stops the run before it starts; a warning does not.
-Codes never change their meaning.
+All problems are reported at once, at most 100 of them. An error stops the run before it starts; a warning does not.
+Codes never change their meaning. Those that begin with "unsupported" are about what the language has and this release
+has not: nothing of a file is ignored. Each code has a page with an example and what it looks like when it is mended.
 
 `)
-	for _, severity := range []Severity{Error, Warning} {
-		fmt.Fprintf(&page, "## %ss\n\n| code | means |\n| --- | --- |\n",
-			strings.ToUpper(string(severity[:1]))+string(severity[1:]))
+	for _, severity := range []Severity{Error, Warning, Info} {
+		title := map[Severity]string{Error: "Errors", Warning: "Warnings", Info: "Information"}[severity]
+		fmt.Fprintf(&page, "## %s\n\n| code | means |\n| --- | --- |\n", title)
 		for _, entry := range syntax.Codes() {
 			if entry.Severity == severity {
-				fmt.Fprintf(&page, "| `%s` | %s |\n", entry.Code, entry.Means)
+				fmt.Fprintf(&page, "| [`%s`](diagnostics/%s.md) | %s |\n", entry.Code, entry.Code, entry.Means)
 			}
 		}
 		page.WriteString("\n")
@@ -42,7 +43,8 @@ Codes never change their meaning.
 func TestEveryCodeIsProduced(t *testing.T) {
 	var text strings.Builder
 	for _, pattern := range []string{"*_test.go", "testdata/err/*.yml", "expr/*_test.go", "syntax/*_test.go",
-		"expr/error.go"} {
+		"expr/error.go",
+		docs + "/reference/diagnostics/*.md"} {
 		list, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -59,8 +61,9 @@ func TestEveryCodeIsProduced(t *testing.T) {
 			t.Errorf("%s is in the table twice", entry.Code)
 		}
 		seen[entry.Code] = true
-		if !strings.Contains(text.String(), " "+string(entry.Code)) && !strings.Contains(text.String(),
-			`"`+string(entry.Code)+`"`) {
+		if !strings.Contains(text.String(), " "+string(entry.Code)) &&
+			!strings.Contains(text.String(), "# `"+string(entry.Code)+"`") &&
+			!strings.Contains(text.String(), `"`+string(entry.Code)+`"`) {
 			t.Errorf("no test produces %s", entry.Code)
 		}
 		if !strings.HasSuffix(entry.Means, ".") {

@@ -48,14 +48,18 @@ func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
 			slices.ContainsFunc(staticProperties(), func(p string) bool { return strings.EqualFold(p, ref.Path[1]) })
 		if !known {
 			fine = false
-			c.reports.Add(syntax.CodeNotAvailable, c.place(n, ref.Span),
+			c.reports.Add(syntax.CodeUnsupportedDynamic, c.place(n, ref.Span),
 				fmt.Sprintf("%q can't depend on %s yet: it must be known before the run starts", s.key,
 					syntax.Quote(strings.Join(ref.Path, "."))),
 				"inputs and github."+strings.Join(staticProperties(), ", github.")+" can be used here")
 		}
 	}
 	for _, call := range t.Calls() {
-		fine = fine && !call.Status && call.Name != "hashFiles" // reported already
+		fine = fine && !call.Bound // status functions were reported already
+		if call.Name == "hashFiles" && s.files {
+			c.reports.Add(syntax.CodeUnsupportedFunction, c.place(n, call.Span),
+				fmt.Sprintf("%q can't depend on hashFiles() yet: it must be known before the run starts", s.key), "")
+		}
 	}
 	return fine
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairlead-ci/fairlead/internal/workflow/cron"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
@@ -12,6 +13,7 @@ import (
 // Events that can start a workflow.
 const (
 	EventPush     = "push"
+	EventSchedule = "schedule"
 	EventDispatch = "workflow_dispatch"
 )
 
@@ -27,8 +29,29 @@ type Triggers struct {
 	Name   string // the workflow's name, or its path
 	Events []string
 	Inputs []InputSpec // of workflow_dispatch
+	// Schedules are the times at which the workflow starts, in the order of the file.
+	Schedules []Schedule
 
-	push *pushFilter // nil: push is not declared
+	push   *pushFilter // nil: push is not declared
+	called []InputSpec // inputs of workflow_call
+}
+
+// Schedule is one entry of on.schedule.
+type Schedule struct {
+	Cron    string // cron.Parse reads it
+	Zone    string // an IANA name, one of cron.Zones; empty is UTC
+	CatchUp string // what is started of occurrences that were missed: latest, all or none
+}
+
+// Event is what happened, as far as triggers look at it.
+type Event struct {
+	Name string
+	Ref  string // in full: "refs/heads/main", "refs/tags/v1"
+	Cron string // of a schedule: which one
+	// Changed are the files that a push changes; nil when that is not known, and then Unknown
+	// says why in half a sentence.
+	Changed []string
+	Unknown string
 }
 
 // InputSpec is the declaration of one input of workflow_dispatch.
@@ -45,7 +68,7 @@ type InputSpec struct {
 }
 
 type pushFilter struct {
-	branches, branchesIgnore, tags, tagsIgnore *filter
+	branches, branchesIgnore, tags, tagsIgnore, paths, pathsIgnore *filter
 }
 
 // Inspect reads only when the workflow starts. Problems elsewhere in the file are left
@@ -66,29 +89,69 @@ func Inspect(src Source, lim Limits) (Triggers, []Diagnostic) {
 // Declares reports whether the workflow names that event under on.
 func (t Triggers) Declares(event string) bool { return slices.Contains(t.Events, event) }
 
-// Match reports whether an event on a ref ("refs/heads/main", "refs/tags/v1") starts
-// the workflow, and says in a sentence why, or why not.
-func (t Triggers) Match(event, ref string) (matches bool, reason string) {
-	if !t.Declares(event) {
-		return false, fmt.Sprintf("the workflow does not declare the event %s", event)
-	}
-	if event != EventPush {
-		return true, fmt.Sprintf("the workflow declares the event %s", event)
-	}
-	return t.push.match(ref)
+// Filters reports whether it depends on the changed files of a push whether the workflow starts.
+func (t Triggers) Filters() bool {
+	return t.push != nil && (t.push.paths != nil || t.push.pathsIgnore != nil)
 }
 
-func (p *pushFilter) match(ref string) (bool, string) {
+// Match reports whether an event starts the workflow, and says in a sentence why, or why not.
+func (t Triggers) Match(e Event) (matches bool, reason string) {
+	switch {
+	case !t.Declares(e.Name):
+		return false, fmt.Sprintf("the workflow does not declare the event %s", e.Name)
+	case e.Name == EventPush:
+		return t.push.match(e)
+	case e.Name == EventSchedule && !slices.ContainsFunc(t.Schedules, func(s Schedule) bool { return s.Cron == e.Cron }):
+		return false, fmt.Sprintf("the workflow has no schedule %s (any more)", syntax.Quote(e.Cron))
+	}
+	return true, fmt.Sprintf("the workflow declares the event %s", e.Name)
+}
+
+// match applies the filters on the ref, and of branches those on files. Filters on files are
+// not asked about tags: a tag changes none.
+func (p *pushFilter) match(e Event) (bool, string) {
+	matches, reason := p.matchRef(e.Ref)
+	if !matches || p.paths == nil && p.pathsIgnore == nil || !strings.HasPrefix(e.Ref, "refs/heads/") {
+		return matches, reason
+	}
+	if e.Changed == nil && e.Unknown != "" {
+		return true, reason + ", and filters on files let it pass: " + e.Unknown
+	}
+	return p.matchPaths(e.Changed)
+}
+
+func (p *pushFilter) matchPaths(changed []string) (bool, string) {
+	if p.paths != nil {
+		for _, path := range changed {
+			if p.paths.accepts(path) {
+				return true, fmt.Sprintf("the push changes %s, which matches paths", syntax.Quote(path))
+			}
+		}
+		return false, fmt.Sprintf("none of the %d changed files matches paths", len(changed))
+	}
+	for _, path := range changed {
+		if !p.pathsIgnore.accepts(path) {
+			return true, fmt.Sprintf("the push changes %s, which paths-ignore does not name", syntax.Quote(path))
+		}
+	}
+	if len(changed) == 0 {
+		return true, "the push changes no file, so there is none to ignore"
+	}
+	return false, fmt.Sprintf("paths-ignore names all of the %d changed files", len(changed))
+}
+
+func (p *pushFilter) matchRef(ref string) (bool, string) {
 	branchFilters := p.branches != nil || p.branchesIgnore != nil
 	tagFilters := p.tags != nil || p.tagsIgnore != nil
-	if !branchFilters && !tagFilters {
+	name, branch := strings.CutPrefix(ref, "refs/heads/")
+	tag, tagged := strings.CutPrefix(ref, "refs/tags/")
+	switch {
+	case !branchFilters && !tagFilters:
 		return true, "the workflow declares the event push without filters on refs"
-	}
-	if name, ok := strings.CutPrefix(ref, "refs/heads/"); ok {
+	case branch:
 		return decide("branch", name, branchFilters, p.branches, p.branchesIgnore)
-	}
-	if name, ok := strings.CutPrefix(ref, "refs/tags/"); ok {
-		return decide("tag", name, tagFilters, p.tags, p.tagsIgnore)
+	case tagged:
+		return decide("tag", tag, tagFilters, p.tags, p.tagsIgnore)
 	}
 	return false, "the push filters by branch or tag, and the commit came with neither"
 }
@@ -127,6 +190,18 @@ func readTriggers(src Source, w *syntax.Workflow, reports *syntax.Reports) Trigg
 		t.push = &pushFilter{
 			branches: r.filter(p.Branches), branchesIgnore: r.filter(p.BranchesIgnore),
 			tags: r.filter(p.Tags), tagsIgnore: r.filter(p.TagsIgnore),
+			paths: r.filter(p.Paths), pathsIgnore: r.filter(p.PathsIgnore),
+		}
+	}
+	r.schedules(w.On.Schedule, &t)
+	for _, e := range w.On.Events {
+		for _, f := range []*syntax.Filter{e.Branches, e.BranchesIgnore, e.Paths, e.PathsIgnore} {
+			r.filter(f)
+		}
+	}
+	if call := w.On.Call; call != nil {
+		for _, in := range call.Inputs {
+			t.called = append(t.called, InputSpec{Name: in.Name.Value, Type: calledType(in.Type)})
 		}
 	}
 	if d := w.On.Dispatch; d != nil {
@@ -141,6 +216,42 @@ func readTriggers(src Source, w *syntax.Workflow, reports *syntax.Reports) Trigg
 		}
 	}
 	return t
+}
+
+// schedules takes over what is valid; the rest was reported.
+func (r *triggerReader) schedules(times []*syntax.Time, t *Triggers) {
+	for _, one := range times {
+		if one.Cron == nil {
+			continue
+		}
+		s := Schedule{Cron: strings.Join(strings.Fields(one.Cron.Value), " "), CatchUp: "latest"}
+		if one.Timezone != nil && one.Timezone.Value != "UTC" {
+			s.Zone = one.Timezone.Value
+		}
+		if one.CatchUp != nil {
+			s.CatchUp = one.CatchUp.Value
+		}
+		spec, err := cron.Parse(s.Cron)
+		if err != nil || s.Zone != "" && !cron.KnownZone(s.Zone) {
+			continue
+		}
+		if spec.ShortestGap() < 5 {
+			r.reports.Add(syntax.CodeShortSchedule, one.Cron.Range, fmt.Sprintf("it is due every %d minutes at times; GitHub "+
+				"starts a schedule every 5 minutes at most", spec.ShortestGap()), "this server starts it as it is written")
+		}
+		t.Schedules = append(t.Schedules, s)
+	}
+	if len(t.Schedules) > 0 {
+		t.Events = append(t.Events, EventSchedule)
+	}
+}
+
+// calledType is the type of an input of workflow_call; what is not valid was reported.
+func calledType(n *syntax.Node) string {
+	if n == nil {
+		return plan.InputString
+	}
+	return n.Value
 }
 
 func (r *triggerReader) input(in *syntax.Input) InputSpec {
@@ -161,6 +272,9 @@ func (r *triggerReader) input(in *syntax.Input) InputSpec {
 			r.reports.Add(syntax.CodeWrongType, in.Required.Range, "required must be true or false", "")
 		}
 		spec.Required = truth
+	}
+	if in.Unfit {
+		return spec
 	}
 	r.options(in, &spec)
 	if in.Default != nil {

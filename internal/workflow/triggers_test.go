@@ -1,7 +1,10 @@
 package workflow
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +54,7 @@ func TestMatch(t *testing.T) {
 		{`on: {push: {branches: ['a\*']}}`, "push", "refs/heads/ab", false},
 	}
 	for _, test := range tests {
-		got, reason := inspect(t, test.on).Match(test.event, test.ref)
+		got, reason := inspect(t, test.on).Match(Event{Name: test.event, Ref: test.ref})
 		if got != test.want || reason == "" {
 			t.Errorf("%s: %s on %q: %v (%s)", test.on, test.event, test.ref, got, reason)
 		}
@@ -143,4 +146,113 @@ func TestInputsOfADispatch(t *testing.T) {
 	if len(list) != 1 || list[0].Code != "invalid_input_value" {
 		t.Errorf("inputs over the bound: %v", list)
 	}
+}
+
+// Promises: [SRC-15].
+func TestFiltersOnFiles(t *testing.T) {
+	for _, c := range []struct {
+		on      string
+		changed string
+		matches bool
+		reason  string
+	}{
+		{"paths: ['src/**']", "docs/a src/b/c.go", true, "the push changes \"src/b/c.go\", which matches paths"},
+		{"paths: ['src/**']", "docs/a README", false, "none of the 2 changed files matches paths"},
+		{"paths: ['src/**', '!src/**/*.md']", "src/a.md", false, "none of the 1 changed files"},
+		{"paths: ['src/**', '!src/**/*.md', 'src/keep.md']", "src/keep.md", true, "\"src/keep.md\", which matches"},
+		{"paths: ['src/**']", "", false, "none of the 0 changed files"},
+		{"paths-ignore: ['docs/**', '*.md']", "docs/a README.md", false, "paths-ignore names all of the 2 changed files"},
+		{"paths-ignore: ['docs/**']", "docs/a main.go", true, "\"main.go\", which paths-ignore does not name"},
+		{"paths-ignore: ['docs/**', '!docs/api/**']", "docs/api/a", true, "\"docs/api/a\", which paths-ignore"},
+		{"paths-ignore: ['docs/**']", "", true, "changes no file"},
+		{"branches: [main], paths: ['*.go']", "a.go", true, "which matches paths"},
+		{"branches: [dev], paths: ['*.go']", "a.go", false, "does not match the push filter"},
+	} {
+		got, reason := match(t, "on: {push: {"+c.on+"}}", "refs/heads/main", strings.Fields(c.changed)...)
+		if got != c.matches || !strings.Contains(reason, c.reason) {
+			t.Errorf("%s, %q changed: %t, %s", c.on, c.changed, got, reason)
+		}
+	}
+	got, reason := inspect(t, "on: {push: {paths: [x]}}").Match(Event{Name: EventPush, Ref: "refs/heads/main",
+		Unknown: "who knows"})
+	if !got || !strings.HasSuffix(reason, "filters on files let it pass: who knows") {
+		t.Errorf("unknown changes: %t, %s", got, reason)
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	triggers := inspect(t, "on:\n  push:\n  schedule:\n    - cron: ' 30  5 * * 1-5 '\n      timezone: Europe/Berlin\n"+
+		"    - {cron: '0 0 * * *', timezone: UTC, catch-up: none}\n")
+	want := []Schedule{{"30 5 * * 1-5", "Europe/Berlin", "latest"}, {"0 0 * * *", "", "none"}}
+	if !slices.Equal(triggers.Schedules, want) || !triggers.Declares(EventSchedule) {
+		t.Errorf("got %+v", triggers)
+	}
+	if ok, reason := triggers.Match(Event{Name: EventSchedule, Cron: "0 0 * * *"}); !ok {
+		t.Error(reason)
+	}
+	ok, reason := triggers.Match(Event{Name: EventSchedule, Cron: "0 1 * * *"})
+	if ok || !strings.Contains(reason, `no schedule "0 1 * * *"`) {
+		t.Error(reason)
+	}
+	for on, want := range map[string]string{
+		"{cron: '0 25 * * *'}":                        `3:15: the hour "25" is not valid: 25 is not between 0 and 23`,
+		"{cron: '0 0 30 2 *'}":                        "3:17: no month of the schedule has such a day",
+		"{cron: '0 0 1 1 *', timezone: Europe/Berln}": `there is no time zone "Europe/Berln" (did you mean "Europe/Berlin"?)`,
+		"{cron: '0 0 1 1 *', catch-up: some}":         "catch-up",
+		"{cron: '* * * * *'}":                         "it is due every 1 minutes at times",
+		"{timezone: UTC}":                             "cron",
+	} {
+		_, found := Inspect(Source{Path: "ci.yml", Text: []byte("on:\n  schedule:\n  - " + on + "\n")}, Limits{})
+		if len(found) != 1 {
+			t.Errorf("%s: %v", on, found)
+			continue
+		}
+		text := fmt.Sprintf("%d:%d: %s (%s)", found[0].Pos.Line, found[0].Pos.Column, found[0].Message, found[0].Hint)
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %s", on, text, want)
+		}
+	}
+}
+
+// TestPublicPatterns runs cases from elsewhere; FAIRLEAD_CORPORA names the folder that holds them.
+func TestPublicPatterns(t *testing.T) {
+	folder := os.Getenv("FAIRLEAD_CORPORA")
+	if folder == "" {
+		t.Log("no FAIRLEAD_CORPORA: only our own cases")
+		return
+	}
+	data, err := os.ReadFile(folder + "/filter/pattern.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		var c struct {
+			ID               string
+			Patterns, Inputs []string
+			Skip, Filter     bool
+		}
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		list, err := json.Marshal(c.Patterns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Patterns) == 0 {
+			continue // an empty list is refused here
+		}
+		if runs, why := match(t, "on: {push: {paths: "+string(list)+"}}", "refs/heads/main", c.Inputs...); runs == c.Skip {
+			t.Errorf("%s: paths %v of %v: %t, %s", c.ID, c.Patterns, c.Inputs, runs, why)
+		}
+		if slices.ContainsFunc(c.Patterns, func(p string) bool { return p[0] == '!' }) {
+			continue // what an exception in an ignore list means is each program's own choice
+		}
+		runs, why := match(t, "on: {push: {paths-ignore: "+string(list)+"}}", "refs/heads/main", c.Inputs...)
+		if runs == c.Filter {
+			t.Errorf("%s: paths-ignore %v of %v: %t, %s", c.ID, c.Patterns, c.Inputs, runs, why)
+		}
+		n++
+	}
+	t.Logf("%d cases", n)
 }

@@ -3085,6 +3085,7 @@ type Repository struct {
 	Registered    string                 `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
 	Poll          bool                   `protobuf:"varint,6,opt,name=poll,proto3" json:"poll,omitempty"`
 	GitPath       string                 `protobuf:"bytes,7,opt,name=git_path,json=gitPath,proto3" json:"git_path,omitempty"` // where clients push captured trees
+	Schedules     []*Schedule            `protobuf:"bytes,8,rep,name=schedules,proto3" json:"schedules,omitempty"`            // of the default branch, by workflow; only of GetRepository
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3168,6 +3169,191 @@ func (x *Repository) GetGitPath() string {
 	return ""
 }
 
+func (x *Repository) GetSchedules() []*Schedule {
+	if x != nil {
+		return x.Schedules
+	}
+	return nil
+}
+
+// Schedule is one entry of on.schedule of a workflow.
+type Schedule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workflow      string                 `protobuf:"bytes,1,opt,name=workflow,proto3" json:"workflow,omitempty"` // path of the file
+	Cron          string                 `protobuf:"bytes,2,opt,name=cron,proto3" json:"cron,omitempty"`
+	Timezone      string                 `protobuf:"bytes,3,opt,name=timezone,proto3" json:"timezone,omitempty"`              // an IANA name; "" is UTC
+	CatchUp       string                 `protobuf:"bytes,4,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"` // latest, all, none
+	Next          string                 `protobuf:"bytes,5,opt,name=next,proto3" json:"next,omitempty"`                      // the occurrence that is awaited: its wall time in the zone
+	NextAt        string                 `protobuf:"bytes,6,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	Last          *Occurrence            `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"` // unset before the first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Schedule) Reset() {
+	*x = Schedule{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Schedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Schedule) ProtoMessage() {}
+
+func (x *Schedule) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
+func (*Schedule) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *Schedule) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *Schedule) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+func (x *Schedule) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *Schedule) GetCatchUp() string {
+	if x != nil {
+		return x.CatchUp
+	}
+	return ""
+}
+
+func (x *Schedule) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+func (x *Schedule) GetNextAt() string {
+	if x != nil {
+		return x.NextAt
+	}
+	return ""
+}
+
+func (x *Schedule) GetLast() *Occurrence {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+// Occurrence is one time that a schedule was due, and what came of it.
+type Occurrence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Occurrence    string                 `protobuf:"bytes,1,opt,name=occurrence,proto3" json:"occurrence,omitempty"` // its wall time in the schedule's zone
+	SettledAt     string                 `protobuf:"bytes,2,opt,name=settled_at,json=settledAt,proto3" json:"settled_at,omitempty"`
+	Outcome       string                 `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"` // started, missed, refused
+	Run           string                 `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`         // what it started
+	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Missed        int32                  `protobuf:"varint,6,opt,name=missed,proto3" json:"missed,omitempty"` // occurrences before it that were passed over with it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Occurrence) Reset() {
+	*x = Occurrence{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Occurrence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Occurrence) ProtoMessage() {}
+
+func (x *Occurrence) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
+func (*Occurrence) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Occurrence) GetOccurrence() string {
+	if x != nil {
+		return x.Occurrence
+	}
+	return ""
+}
+
+func (x *Occurrence) GetSettledAt() string {
+	if x != nil {
+		return x.SettledAt
+	}
+	return ""
+}
+
+func (x *Occurrence) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Occurrence) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Occurrence) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Occurrence) GetMissed() int32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
 type AddRepositoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3180,7 +3366,7 @@ type AddRepositoryRequest struct {
 
 func (x *AddRepositoryRequest) Reset() {
 	*x = AddRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3378,7 @@ func (x *AddRepositoryRequest) String() string {
 func (*AddRepositoryRequest) ProtoMessage() {}
 
 func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3391,7 @@ func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*AddRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AddRepositoryRequest) GetName() string {
@@ -3248,7 +3434,7 @@ type AddRepositoryResponse struct {
 
 func (x *AddRepositoryResponse) Reset() {
 	*x = AddRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3446,7 @@ func (x *AddRepositoryResponse) String() string {
 func (*AddRepositoryResponse) ProtoMessage() {}
 
 func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3459,7 @@ func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*AddRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AddRepositoryResponse) GetRepository() *Repository {
@@ -3312,7 +3498,7 @@ type ListRepositoriesRequest struct {
 
 func (x *ListRepositoriesRequest) Reset() {
 	*x = ListRepositoriesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3510,7 @@ func (x *ListRepositoriesRequest) String() string {
 func (*ListRepositoriesRequest) ProtoMessage() {}
 
 func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3523,7 @@ func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
 }
 
 type ListRepositoriesResponse struct {
@@ -3349,7 +3535,7 @@ type ListRepositoriesResponse struct {
 
 func (x *ListRepositoriesResponse) Reset() {
 	*x = ListRepositoriesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3547,7 @@ func (x *ListRepositoriesResponse) String() string {
 func (*ListRepositoriesResponse) ProtoMessage() {}
 
 func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3560,7 @@ func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
@@ -3393,7 +3579,7 @@ type GetRepositoryRequest struct {
 
 func (x *GetRepositoryRequest) Reset() {
 	*x = GetRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +3591,7 @@ func (x *GetRepositoryRequest) String() string {
 func (*GetRepositoryRequest) ProtoMessage() {}
 
 func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +3604,7 @@ func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetRepositoryRequest) GetRepository() string {
@@ -3437,7 +3623,7 @@ type GetRepositoryResponse struct {
 
 func (x *GetRepositoryResponse) Reset() {
 	*x = GetRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3635,7 @@ func (x *GetRepositoryResponse) String() string {
 func (*GetRepositoryResponse) ProtoMessage() {}
 
 func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,12 +3648,285 @@ func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetRepositoryResponse) GetRepository() *Repository {
 	if x != nil {
 		return x.Repository
+	}
+	return nil
+}
+
+type ListWorkflowsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"` // id or name
+	Ref           string                 `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`               // branch or full ref; "" is the default branch
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkflowsRequest) Reset() {
+	*x = ListWorkflowsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkflowsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkflowsRequest) ProtoMessage() {}
+
+func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkflowsRequest.ProtoReflect.Descriptor instead.
+func (*ListWorkflowsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListWorkflowsRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ListWorkflowsRequest) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+type ListWorkflowsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           string                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`             // in full
+	Commit        string                 `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`       // that it was resolved to
+	Workflows     []*Workflow            `protobuf:"bytes,3,rep,name=workflows,proto3" json:"workflows,omitempty"` // by path
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkflowsResponse) Reset() {
+	*x = ListWorkflowsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkflowsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkflowsResponse) ProtoMessage() {}
+
+func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkflowsResponse.ProtoReflect.Descriptor instead.
+func (*ListWorkflowsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ListWorkflowsResponse) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *ListWorkflowsResponse) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *ListWorkflowsResponse) GetWorkflows() []*Workflow {
+	if x != nil {
+		return x.Workflows
+	}
+	return nil
+}
+
+// Workflow is what a workflow file says of itself.
+type Workflow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Events        []string               `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`   // that can start it in this release
+	Inputs        []*WorkflowInput       `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`   // of workflow_dispatch, in their order
+	Problem       string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"` // why the file can't be read; "" when it can
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Workflow) Reset() {
+	*x = Workflow{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Workflow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Workflow) ProtoMessage() {}
+
+func (x *Workflow) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Workflow.ProtoReflect.Descriptor instead.
+func (*Workflow) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *Workflow) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Workflow) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Workflow) GetEvents() []string {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *Workflow) GetInputs() []*WorkflowInput {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *Workflow) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+type WorkflowInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"` // string, boolean, number, choice
+	Required      bool                   `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
+	Default       string                 `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
+	Options       []string               `protobuf:"bytes,6,rep,name=options,proto3" json:"options,omitempty"` // of a choice
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkflowInput) Reset() {
+	*x = WorkflowInput{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkflowInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkflowInput) ProtoMessage() {}
+
+func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkflowInput.ProtoReflect.Descriptor instead.
+func (*WorkflowInput) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *WorkflowInput) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WorkflowInput) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *WorkflowInput) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *WorkflowInput) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *WorkflowInput) GetDefault() string {
+	if x != nil {
+		return x.Default
+	}
+	return ""
+}
+
+func (x *WorkflowInput) GetOptions() []string {
+	if x != nil {
+		return x.Options
 	}
 	return nil
 }
@@ -3485,7 +3944,7 @@ type NotifyPushRequest struct {
 
 func (x *NotifyPushRequest) Reset() {
 	*x = NotifyPushRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3956,7 @@ func (x *NotifyPushRequest) String() string {
 func (*NotifyPushRequest) ProtoMessage() {}
 
 func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3969,7 @@ func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
 func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NotifyPushRequest) GetRepository() string {
@@ -3560,7 +4019,7 @@ type NotifyPushResponse struct {
 
 func (x *NotifyPushResponse) Reset() {
 	*x = NotifyPushResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +4031,7 @@ func (x *NotifyPushResponse) String() string {
 func (*NotifyPushResponse) ProtoMessage() {}
 
 func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +4044,7 @@ func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
 func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NotifyPushResponse) GetRuns() []*Run {
@@ -3632,7 +4091,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +4103,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +4116,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Pool) GetPool() string {
@@ -3724,7 +4183,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +4195,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +4208,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
 }
 
 type ListPoolsResponse struct {
@@ -3761,7 +4220,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3773,7 +4232,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3786,7 +4245,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -3815,7 +4274,7 @@ type Runner struct {
 
 func (x *Runner) Reset() {
 	*x = Runner{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +4286,7 @@ func (x *Runner) String() string {
 func (*Runner) ProtoMessage() {}
 
 func (x *Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +4299,7 @@ func (x *Runner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Runner.ProtoReflect.Descriptor instead.
 func (*Runner) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Runner) GetRunner() string {
@@ -3928,7 +4387,7 @@ type ListRunnersRequest struct {
 
 func (x *ListRunnersRequest) Reset() {
 	*x = ListRunnersRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4399,7 @@ func (x *ListRunnersRequest) String() string {
 func (*ListRunnersRequest) ProtoMessage() {}
 
 func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4412,7 @@ func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
 }
 
 type ListRunnersResponse struct {
@@ -3965,7 +4424,7 @@ type ListRunnersResponse struct {
 
 func (x *ListRunnersResponse) Reset() {
 	*x = ListRunnersResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3977,7 +4436,7 @@ func (x *ListRunnersResponse) String() string {
 func (*ListRunnersResponse) ProtoMessage() {}
 
 func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3990,7 +4449,7 @@ func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListRunnersResponse) GetRunners() []*Runner {
@@ -4010,7 +4469,7 @@ type CreateRegistrationTokenRequest struct {
 
 func (x *CreateRegistrationTokenRequest) Reset() {
 	*x = CreateRegistrationTokenRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4481,7 @@ func (x *CreateRegistrationTokenRequest) String() string {
 func (*CreateRegistrationTokenRequest) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4494,7 @@ func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CreateRegistrationTokenRequest) GetPool() string {
@@ -4062,7 +4521,7 @@ type CreateRegistrationTokenResponse struct {
 
 func (x *CreateRegistrationTokenResponse) Reset() {
 	*x = CreateRegistrationTokenResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4074,7 +4533,7 @@ func (x *CreateRegistrationTokenResponse) String() string {
 func (*CreateRegistrationTokenResponse) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4087,7 +4546,7 @@ func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CreateRegistrationTokenResponse) GetToken() string {
@@ -4113,7 +4572,7 @@ type RemoveRunnerRequest struct {
 
 func (x *RemoveRunnerRequest) Reset() {
 	*x = RemoveRunnerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4584,7 @@ func (x *RemoveRunnerRequest) String() string {
 func (*RemoveRunnerRequest) ProtoMessage() {}
 
 func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4597,7 @@ func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RemoveRunnerRequest) GetRunner() string {
@@ -4156,7 +4615,7 @@ type RemoveRunnerResponse struct {
 
 func (x *RemoveRunnerResponse) Reset() {
 	*x = RemoveRunnerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4168,7 +4627,7 @@ func (x *RemoveRunnerResponse) String() string {
 func (*RemoveRunnerResponse) ProtoMessage() {}
 
 func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4181,7 +4640,7 @@ func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
 }
 
 type LintRequest struct {
@@ -4195,7 +4654,7 @@ type LintRequest struct {
 
 func (x *LintRequest) Reset() {
 	*x = LintRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4666,7 @@ func (x *LintRequest) String() string {
 func (*LintRequest) ProtoMessage() {}
 
 func (x *LintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4679,7 @@ func (x *LintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintRequest.ProtoReflect.Descriptor instead.
 func (*LintRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LintRequest) GetPath() string {
@@ -4254,7 +4713,7 @@ type LintResponse struct {
 
 func (x *LintResponse) Reset() {
 	*x = LintResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4725,7 @@ func (x *LintResponse) String() string {
 func (*LintResponse) ProtoMessage() {}
 
 func (x *LintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4738,7 @@ func (x *LintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintResponse.ProtoReflect.Descriptor instead.
 func (*LintResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *LintResponse) GetDiagnostics() []*Diagnostic {
@@ -4311,7 +4770,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4323,7 +4782,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4336,7 +4795,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Diagnostic) GetCode() string {
@@ -4396,7 +4855,7 @@ type CreateSignInLinkRequest struct {
 
 func (x *CreateSignInLinkRequest) Reset() {
 	*x = CreateSignInLinkRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4408,7 +4867,7 @@ func (x *CreateSignInLinkRequest) String() string {
 func (*CreateSignInLinkRequest) ProtoMessage() {}
 
 func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +4880,7 @@ func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 type CreateSignInLinkResponse struct {
@@ -4434,7 +4893,7 @@ type CreateSignInLinkResponse struct {
 
 func (x *CreateSignInLinkResponse) Reset() {
 	*x = CreateSignInLinkResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4905,7 @@ func (x *CreateSignInLinkResponse) String() string {
 func (*CreateSignInLinkResponse) ProtoMessage() {}
 
 func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4918,7 @@ func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateSignInLinkResponse) GetPath() string {
@@ -4484,7 +4943,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4496,7 +4955,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4509,7 +4968,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
 }
 
 type GetServerResponse struct {
@@ -4526,7 +4985,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4538,7 +4997,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4551,7 +5010,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -4612,7 +5071,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4624,7 +5083,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4637,7 +5096,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Partition) GetPartition() string {
@@ -4703,7 +5162,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4715,7 +5174,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4728,7 +5187,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Member) GetName() string {
@@ -4791,7 +5250,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +5262,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +5275,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -5144,7 +5603,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x11FollowLogResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"\xc8\x01\n" +
+	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"\xfd\x01\n" +
 	"\n" +
 	"Repository\x12\x1e\n" +
 	"\n" +
@@ -5157,7 +5616,27 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"registered\x18\x05 \x01(\tR\n" +
 	"registered\x12\x12\n" +
 	"\x04poll\x18\x06 \x01(\bR\x04poll\x12\x19\n" +
-	"\bgit_path\x18\a \x01(\tR\agitPath\"w\n" +
+	"\bgit_path\x18\a \x01(\tR\agitPath\x123\n" +
+	"\tschedules\x18\b \x03(\v2\x15.fairlead.v1.ScheduleR\tschedules\"\xcb\x01\n" +
+	"\bSchedule\x12\x1a\n" +
+	"\bworkflow\x18\x01 \x01(\tR\bworkflow\x12\x12\n" +
+	"\x04cron\x18\x02 \x01(\tR\x04cron\x12\x1a\n" +
+	"\btimezone\x18\x03 \x01(\tR\btimezone\x12\x19\n" +
+	"\bcatch_up\x18\x04 \x01(\tR\acatchUp\x12\x12\n" +
+	"\x04next\x18\x05 \x01(\tR\x04next\x12\x17\n" +
+	"\anext_at\x18\x06 \x01(\tR\x06nextAt\x12+\n" +
+	"\x04last\x18\a \x01(\v2\x17.fairlead.v1.OccurrenceR\x04last\"\xa9\x01\n" +
+	"\n" +
+	"Occurrence\x12\x1e\n" +
+	"\n" +
+	"occurrence\x18\x01 \x01(\tR\n" +
+	"occurrence\x12\x1d\n" +
+	"\n" +
+	"settled_at\x18\x02 \x01(\tR\tsettledAt\x12\x18\n" +
+	"\aoutcome\x18\x03 \x01(\tR\aoutcome\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\tR\x03run\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
+	"\x06missed\x18\x06 \x01(\x05R\x06missed\"w\n" +
 	"\x14AddRepositoryRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12%\n" +
@@ -5180,7 +5659,29 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x15GetRepositoryResponse\x127\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\v2\x17.fairlead.v1.RepositoryR\n" +
-	"repository\"\x8b\x01\n" +
+	"repository\"H\n" +
+	"\x14ListWorkflowsRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x10\n" +
+	"\x03ref\x18\x02 \x01(\tR\x03ref\"v\n" +
+	"\x15ListWorkflowsResponse\x12\x10\n" +
+	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x16\n" +
+	"\x06commit\x18\x02 \x01(\tR\x06commit\x123\n" +
+	"\tworkflows\x18\x03 \x03(\v2\x15.fairlead.v1.WorkflowR\tworkflows\"\x98\x01\n" +
+	"\bWorkflow\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06events\x18\x03 \x03(\tR\x06events\x122\n" +
+	"\x06inputs\x18\x04 \x03(\v2\x1a.fairlead.v1.WorkflowInputR\x06inputs\x12\x18\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xa9\x01\n" +
+	"\rWorkflowInput\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x1a\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\x12\x18\n" +
+	"\adefault\x18\x05 \x01(\tR\adefault\x12\x18\n" +
+	"\aoptions\x18\x06 \x03(\tR\aoptions\"\x8b\x01\n" +
 	"\x11NotifyPushRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -5302,11 +5803,12 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"LogService\x12w\n" +
 	"\tReadLines\x12\x1d.fairlead.v1.ReadLinesRequest\x1a\x1e.fairlead.v1.ReadLinesResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/attempts/{attempt}/lines\x90\x02\x01\x12x\n" +
 	"\tSearchLog\x12\x1d.fairlead.v1.SearchLogRequest\x1a\x1e.fairlead.v1.SearchLogResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/attempts/{attempt}/search\x90\x02\x01\x12Q\n" +
-	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\x9b\x04\n" +
+	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\xac\x05\n" +
 	"\x11RepositoryService\x12w\n" +
 	"\rAddRepository\x12!.fairlead.v1.AddRepositoryRequest\x1a\".fairlead.v1.AddRepositoryResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/repositories\x12\x80\x01\n" +
 	"\x10ListRepositories\x12$.fairlead.v1.ListRepositoriesRequest\x1a%.fairlead.v1.ListRepositoriesResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/repositories\x90\x02\x01\x12\x84\x01\n" +
-	"\rGetRepository\x12!.fairlead.v1.GetRepositoryRequest\x1a\".fairlead.v1.GetRepositoryResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/repositories/{repository}\x90\x02\x01\x12\x82\x01\n" +
+	"\rGetRepository\x12!.fairlead.v1.GetRepositoryRequest\x1a\".fairlead.v1.GetRepositoryResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/repositories/{repository}\x90\x02\x01\x12\x8e\x01\n" +
+	"\rListWorkflows\x12!.fairlead.v1.ListWorkflowsRequest\x1a\".fairlead.v1.ListWorkflowsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/repositories/{repository}/workflows\x90\x02\x01\x12\x82\x01\n" +
 	"\n" +
 	"NotifyPush\x12\x1e.fairlead.v1.NotifyPushRequest\x1a\x1f.fairlead.v1.NotifyPushResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/repositories/{repository}/pushes2\x84\x04\n" +
 	"\vPoolService\x12d\n" +
@@ -5333,7 +5835,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5374,40 +5876,46 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*FollowLogRequest)(nil),                // 36: fairlead.v1.FollowLogRequest
 	(*FollowLogResponse)(nil),               // 37: fairlead.v1.FollowLogResponse
 	(*Repository)(nil),                      // 38: fairlead.v1.Repository
-	(*AddRepositoryRequest)(nil),            // 39: fairlead.v1.AddRepositoryRequest
-	(*AddRepositoryResponse)(nil),           // 40: fairlead.v1.AddRepositoryResponse
-	(*ListRepositoriesRequest)(nil),         // 41: fairlead.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),        // 42: fairlead.v1.ListRepositoriesResponse
-	(*GetRepositoryRequest)(nil),            // 43: fairlead.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),           // 44: fairlead.v1.GetRepositoryResponse
-	(*NotifyPushRequest)(nil),               // 45: fairlead.v1.NotifyPushRequest
-	(*NotifyPushResponse)(nil),              // 46: fairlead.v1.NotifyPushResponse
-	(*Pool)(nil),                            // 47: fairlead.v1.Pool
-	(*ListPoolsRequest)(nil),                // 48: fairlead.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),               // 49: fairlead.v1.ListPoolsResponse
-	(*Runner)(nil),                          // 50: fairlead.v1.Runner
-	(*ListRunnersRequest)(nil),              // 51: fairlead.v1.ListRunnersRequest
-	(*ListRunnersResponse)(nil),             // 52: fairlead.v1.ListRunnersResponse
-	(*CreateRegistrationTokenRequest)(nil),  // 53: fairlead.v1.CreateRegistrationTokenRequest
-	(*CreateRegistrationTokenResponse)(nil), // 54: fairlead.v1.CreateRegistrationTokenResponse
-	(*RemoveRunnerRequest)(nil),             // 55: fairlead.v1.RemoveRunnerRequest
-	(*RemoveRunnerResponse)(nil),            // 56: fairlead.v1.RemoveRunnerResponse
-	(*LintRequest)(nil),                     // 57: fairlead.v1.LintRequest
-	(*LintResponse)(nil),                    // 58: fairlead.v1.LintResponse
-	(*Diagnostic)(nil),                      // 59: fairlead.v1.Diagnostic
-	(*CreateSignInLinkRequest)(nil),         // 60: fairlead.v1.CreateSignInLinkRequest
-	(*CreateSignInLinkResponse)(nil),        // 61: fairlead.v1.CreateSignInLinkResponse
-	(*GetServerRequest)(nil),                // 62: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 63: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 64: fairlead.v1.Partition
-	(*Member)(nil),                          // 65: fairlead.v1.Member
-	(*ErrorInfo)(nil),                       // 66: fairlead.v1.ErrorInfo
-	nil,                                     // 67: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Schedule)(nil),                        // 39: fairlead.v1.Schedule
+	(*Occurrence)(nil),                      // 40: fairlead.v1.Occurrence
+	(*AddRepositoryRequest)(nil),            // 41: fairlead.v1.AddRepositoryRequest
+	(*AddRepositoryResponse)(nil),           // 42: fairlead.v1.AddRepositoryResponse
+	(*ListRepositoriesRequest)(nil),         // 43: fairlead.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),        // 44: fairlead.v1.ListRepositoriesResponse
+	(*GetRepositoryRequest)(nil),            // 45: fairlead.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),           // 46: fairlead.v1.GetRepositoryResponse
+	(*ListWorkflowsRequest)(nil),            // 47: fairlead.v1.ListWorkflowsRequest
+	(*ListWorkflowsResponse)(nil),           // 48: fairlead.v1.ListWorkflowsResponse
+	(*Workflow)(nil),                        // 49: fairlead.v1.Workflow
+	(*WorkflowInput)(nil),                   // 50: fairlead.v1.WorkflowInput
+	(*NotifyPushRequest)(nil),               // 51: fairlead.v1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),              // 52: fairlead.v1.NotifyPushResponse
+	(*Pool)(nil),                            // 53: fairlead.v1.Pool
+	(*ListPoolsRequest)(nil),                // 54: fairlead.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),               // 55: fairlead.v1.ListPoolsResponse
+	(*Runner)(nil),                          // 56: fairlead.v1.Runner
+	(*ListRunnersRequest)(nil),              // 57: fairlead.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),             // 58: fairlead.v1.ListRunnersResponse
+	(*CreateRegistrationTokenRequest)(nil),  // 59: fairlead.v1.CreateRegistrationTokenRequest
+	(*CreateRegistrationTokenResponse)(nil), // 60: fairlead.v1.CreateRegistrationTokenResponse
+	(*RemoveRunnerRequest)(nil),             // 61: fairlead.v1.RemoveRunnerRequest
+	(*RemoveRunnerResponse)(nil),            // 62: fairlead.v1.RemoveRunnerResponse
+	(*LintRequest)(nil),                     // 63: fairlead.v1.LintRequest
+	(*LintResponse)(nil),                    // 64: fairlead.v1.LintResponse
+	(*Diagnostic)(nil),                      // 65: fairlead.v1.Diagnostic
+	(*CreateSignInLinkRequest)(nil),         // 66: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 67: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 68: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 69: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 70: fairlead.v1.Partition
+	(*Member)(nil),                          // 71: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 72: fairlead.v1.ErrorInfo
+	nil,                                     // 73: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	67, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	73, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
-	59, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
+	65, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
 	8,  // 4: fairlead.v1.GetRunResponse.run:type_name -> fairlead.v1.Run
 	4,  // 5: fairlead.v1.Run.summary:type_name -> fairlead.v1.RunSummary
@@ -5429,67 +5937,73 @@ var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
 	29, // 21: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
 	32, // 22: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
 	33, // 23: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
-	38, // 24: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	38, // 25: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
-	38, // 26: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	8,  // 27: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
-	47, // 28: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
-	50, // 29: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
-	59, // 30: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	64, // 31: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	65, // 32: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
-	59, // 33: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 34: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 35: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 36: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 37: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	18, // 38: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	20, // 39: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	22, // 40: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	24, // 41: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	26, // 42: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	30, // 43: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	34, // 44: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	36, // 45: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	39, // 46: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	41, // 47: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	43, // 48: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	45, // 49: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	48, // 50: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	51, // 51: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	53, // 52: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	55, // 53: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	57, // 54: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	60, // 55: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	62, // 56: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 57: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 58: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 59: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 60: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	19, // 61: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	21, // 62: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	23, // 63: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	25, // 64: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	27, // 65: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	31, // 66: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	35, // 67: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	37, // 68: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	40, // 69: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	42, // 70: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	44, // 71: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	46, // 72: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	49, // 73: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	52, // 74: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	54, // 75: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	56, // 76: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	58, // 77: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	61, // 78: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	63, // 79: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	57, // [57:80] is the sub-list for method output_type
-	34, // [34:57] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	39, // 24: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
+	40, // 25: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
+	38, // 26: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	38, // 27: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
+	38, // 28: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	49, // 29: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
+	50, // 30: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
+	8,  // 31: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
+	53, // 32: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
+	56, // 33: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
+	65, // 34: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
+	70, // 35: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	71, // 36: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	65, // 37: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 38: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 39: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 40: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 41: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	18, // 42: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	20, // 43: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	22, // 44: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	24, // 45: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	26, // 46: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	30, // 47: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	34, // 48: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	36, // 49: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	41, // 50: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	43, // 51: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	45, // 52: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	47, // 53: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
+	51, // 54: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	54, // 55: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	57, // 56: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	59, // 57: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	61, // 58: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	63, // 59: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	66, // 60: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	68, // 61: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 62: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 63: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 64: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 65: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	19, // 66: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	21, // 67: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	23, // 68: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	25, // 69: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	27, // 70: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	31, // 71: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	35, // 72: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	37, // 73: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	42, // 74: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	44, // 75: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	46, // 76: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	48, // 77: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
+	52, // 78: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	55, // 79: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	58, // 80: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	60, // 81: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	62, // 82: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	64, // 83: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	67, // 84: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	69, // 85: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	62, // [62:86] is the sub-list for method output_type
+	38, // [38:62] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -5503,7 +6017,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   68,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -28,6 +28,10 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c SetPolling) Command { return c })
 		case "Forget":
 			return codec.As(body, func(c Forget) Command { return c })
+		case "DefineSchedules":
+			return codec.As(body, func(c DefineSchedules) Command { return c })
+		case "SettleOccurrence":
+			return codec.As(body, func(c SettleOccurrence) Command { return c })
 		case "Wake":
 			return codec.As(body, func(c Wake) Command { return c })
 		}

@@ -52,6 +52,27 @@ type SetPolling struct {
 // Forget ends the registration. Runs that there were stay.
 type Forget struct{ Cause domain.Cause }
 
+// DefineSchedules says which schedules the tip of the default branch has, sorted, each with
+// its first occurrence from now on. A schedule that there is already keeps the occurrence
+// that it awaits. Nothing happens when Commit is the tip no longer: another word is on its way.
+//
+// Trust: comes from this server, the texts in it from whoever may push to the branch.
+type DefineSchedules struct {
+	Cause     domain.Cause
+	Commit    string // empty: there is no such branch
+	Schedules []Schedule
+}
+
+// SettleOccurrence says what came of the occurrence NextID of a schedule, and which one is
+// next. Nothing happens when it was settled before.
+type SettleOccurrence struct {
+	Cause    domain.Cause
+	Schedule Schedule // Workflow, Cron, Zone and NextID say which; the rest counts for nothing
+	Settled  Settled  // but At
+	NextID   string
+	NextAt   time.Time
+}
+
 // Wake says that time has passed; nothing follows.
 type Wake struct{ Cause domain.Cause }
 
@@ -72,6 +93,12 @@ func (SetPolling) Name() string { return "SetPolling" }
 
 // Name implements Command.
 func (Forget) Name() string { return "Forget" }
+
+// Name implements Command.
+func (DefineSchedules) Name() string { return "DefineSchedules" }
+
+// Name implements Command.
+func (SettleOccurrence) Name() string { return "SettleOccurrence" }
 
 // Name implements Command.
 func (Wake) Name() string { return "Wake" }
@@ -145,6 +172,28 @@ type RepositoryForgotten struct {
 	Actor domain.Actor `json:"actor"`
 }
 
+// SchedulesDefined replaces the schedules of a repository.
+type SchedulesDefined struct {
+	Base
+	Commit    string     `json:"commit,omitempty"`
+	Schedules []Schedule `json:"schedules"`
+}
+
+// OccurrenceSettled says what came of an occurrence.
+type OccurrenceSettled struct {
+	Base
+	Workflow string       `json:"workflow"`
+	Cron     string       `json:"cron"`
+	Zone     string       `json:"zone,omitempty"`
+	ID       string       `json:"id"`
+	Outcome  string       `json:"outcome"`
+	Run      domain.RunID `json:"run,omitempty"`
+	Message  string       `json:"message,omitempty"`
+	Missed   int          `json:"missed,omitempty"`
+	NextID   string       `json:"next_id"`
+	NextAt   time.Time    `json:"next_at"`
+}
+
 // Name implements Event.
 func (*RepositoryRegistered) Name() string { return "RepositoryRegistered" }
 
@@ -163,8 +212,14 @@ func (*PollingSet) Name() string { return "PollingSet" }
 // Name implements Event.
 func (*RepositoryForgotten) Name() string { return "RepositoryForgotten" }
 
+// Name implements Event.
+func (*SchedulesDefined) Name() string { return "SchedulesDefined" }
+
+// Name implements Event.
+func (*OccurrenceSettled) Name() string { return "OccurrenceSettled" }
+
 // StateEncoding is the version of EncodeState's form.
-const StateEncoding uint32 = 2
+const StateEncoding uint32 = 3
 
 // form has every event type that ever was.
 var form = codec.FormOf[Event](
@@ -174,6 +229,8 @@ var form = codec.FormOf[Event](
 	new(RefRemoved),
 	new(PollingSet),
 	new(RepositoryForgotten),
+	new(SchedulesDefined),
+	new(OccurrenceSettled),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -48,6 +48,10 @@ func Decide(s *State, c Command, now time.Time) (Decision, *domain.Rejection) {
 		return happened(&PollingSet{Base{now}, c.Cause.Actor, c.Poll})
 	case Forget:
 		return happened(&RepositoryForgotten{Base{now}, c.Cause.Actor})
+	case DefineSchedules:
+		return define(s, c, now)
+	case SettleOccurrence:
+		return settle(s, c, now)
 	case Wake:
 		return Decision{}, nil
 	}
@@ -248,6 +252,10 @@ func Evolve(s *State, e Event) {
 		}
 	case *PollingSet:
 		s.Poll = e.Poll
+	case *SchedulesDefined:
+		s.Schedules, s.SchedulesOf = slices.Clone(e.Schedules), e.Commit
+	case *OccurrenceSettled:
+		s.settled(e)
 	case *RepositoryForgotten:
 		s.Forgotten = true
 	}
@@ -266,5 +274,5 @@ func Check(s *State) error {
 			return fmt.Errorf("check repository %s: ref %q at %q in place %d", s.Repository, ref.Name, ref.Commit, i)
 		}
 	}
-	return nil
+	return checkSchedules(s)
 }

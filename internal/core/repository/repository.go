@@ -32,6 +32,9 @@ type State struct {
 	// before is new, not history.
 	Baseline bool  `json:"baseline,omitempty"`
 	Refs     []Ref `json:"refs,omitempty"` // by name
+	// Schedules are those of the default branch at the commit SchedulesOf, by what they are.
+	Schedules   []Schedule `json:"schedules,omitempty"`
+	SchedulesOf string     `json:"schedules_of,omitempty"`
 }
 
 // New is the state of a repository that nobody has registered.

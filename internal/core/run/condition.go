@@ -18,18 +18,27 @@ type Status struct {
 // what is made of status functions, true, false, !, && and || only, because that needs no
 // value that it does not hold; everything else is evaluated elsewhere and recorded.
 type condition struct {
-	text      string // without the enclosing ${{ }}
+	text      string // without the enclosing ${{ }}, if the whole is one expression
 	decidable bool
 	hasStatus bool // names a status function, so success() is not implied
 }
 
+// parseCondition reads a condition. With anything outside of its one ${{ }}, even a space or the
+// end of a line, the whole is a text, which is never false: that is not for the core to decide, and
+// goes to the evaluator as it was written.
 func parseCondition(text string) condition {
-	text = strings.TrimSpace(text)
-	if inner, ok := strings.CutPrefix(text, "${{"); ok {
-		if inner, ok = strings.CutSuffix(inner, "}}"); ok && !strings.Contains(inner, "${{") {
-			text = strings.TrimSpace(inner)
-		}
+	if !strings.Contains(text, "${{") {
+		return plainCondition(strings.TrimSpace(text))
 	}
+	inner, opened := strings.CutPrefix(text, "${{")
+	inner, shut := strings.CutSuffix(inner, "}}")
+	if opened && shut && !strings.Contains(inner, "${{") && !strings.Contains(inner, "}}") {
+		return plainCondition(strings.TrimSpace(inner))
+	}
+	return condition{text: text, hasStatus: templateNamesStatus(text)}
+}
+
+func plainCondition(text string) condition {
 	c := condition{text: text, hasStatus: namesStatus(text)}
 	p := parser{text: text}
 	p.or()
@@ -169,6 +178,37 @@ func namesStatus(text string) bool {
 		}
 	}
 	return false
+}
+
+// templateNamesStatus reports whether a status function is called within some ${{ }}. Quotes
+// outside of them mean nothing.
+func templateNamesStatus(text string) bool {
+	for {
+		_, after, opened := strings.Cut(text, "${{")
+		if !opened {
+			return false
+		}
+		end := closing(after)
+		if namesStatus(after[:end]) {
+			return true
+		}
+		text = after[end:]
+	}
+}
+
+// closing is where the }} is that ends an expression: the first one outside of a string
+// literal, or the end of text.
+func closing(text string) int {
+	quoted := false
+	for i := range len(text) {
+		switch {
+		case text[i] == '\'':
+			quoted = !quoted
+		case !quoted && strings.HasPrefix(text[i:], "}}"):
+			return i
+		}
+	}
+	return len(text)
 }
 
 // ancestors lists every job that j depends on, directly or not, in index order.

@@ -38,6 +38,10 @@ func TestConditions(t *testing.T) {
 		{"!= true", false, false, false, false},
 		{"'always()'", false, false, false, false},
 		{"${{ always() }} && ${{ true }}", false, false, false, false},
+		{"${{ false }} ", false, false, false, false},
+		{"${{ false }}\n", false, false, false, false},
+		{" ${{ false }}", false, false, false, false},
+		{"${{ true }} }}", false, false, false, false},
 		{"&&", false, false, false, false},
 		{"((((((((((((((((((((((((((((((((((((((((((((((((((((true))))))))))))))))))))))))))))))))))))))))))))))))))))",
 			false, false, false, false},
@@ -69,6 +73,18 @@ func TestNamesStatus(t *testing.T) {
 		"my_success()":         false, "github.success()": false, "'open": false, "": false,
 	} {
 		if got := namesStatus(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}
+
+func TestTemplatesNameStatus(t *testing.T) {
+	for text, want := range map[string]bool{
+		"${{ failure() }} x": true, "it's ${{ failure() }}": true, "failure() ${{ x }}": false,
+		"${{ '}} failure()' }} x":   false,
+		"${{ x }} ${{ !always() }}": true, "${{ always()": true, "${{": false,
+	} {
+		if got := parseCondition(text).hasStatus; got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}

@@ -19,6 +19,8 @@ type contexts struct {
 	runner expr.Value
 	env    map[string]string // workflow, job and GITHUB_ENV; a step's own comes on top
 	steps  []expr.Field
+	// files answers hashFiles(); nil while there is no workspace to look at.
+	files func(patterns []string) (string, error)
 }
 
 func newContexts(m *manifest.Manifest, r Runner, paths pathsInside) (*contexts, error) {
@@ -61,7 +63,8 @@ type pathsInside struct{ workspace, temp, home, files, tools, event string }
 // env makes the environment of an evaluation. extra is the step's own env.
 func (c *contexts) evaluation(action string, extra map[string]string, status expr.StepStatus) expr.Env {
 	return expr.Env{
-		Status: status,
+		Status:    status,
+		HashFiles: c.files,
 		Context: func(name string) (expr.Value, bool) {
 			switch name {
 			case "github":

@@ -1,6 +1,9 @@
 package job
 
 import (
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,3 +124,32 @@ type discard struct{}
 
 func (discard) Chunk(*runnerv1.Chunk) error       { return nil }
 func (discard) Progress(*runnerv1.Progress) error { return nil }
+
+// FuzzGlob holds that the search for files is told to go wherever a file may be chosen: it
+// begins above the file, and every folder on the way leads on.
+func FuzzGlob(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"**/a", "x/a"}, {"a/**/b", "a/b"}, {"a\n!a/b\n**", "a/b/c"}, {"[!a]*/?", "b/c"},
+		{"./a/", "a/b"}, {`\*`, "*"}, {"[", "["},
+		{"a/**", "a"}, {"!!a", "a"}, {"**", ".x/y"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, patterns, file string) {
+		list, err := readGlobs([]string{patterns}, "/inside")
+		if err != nil || !fs.ValidPath(file) || !list.chosen(file) {
+			return
+		}
+		began := slices.ContainsFunc(list.starts(), func(start string) bool {
+			return start == "." || start == file || strings.HasPrefix(file, start+"/")
+		})
+		if !began {
+			t.Fatalf("%q chooses %q, and the search begins at %q", patterns, file, list.starts())
+		}
+		for at := path.Dir(file); at != "."; at = path.Dir(at) {
+			if !list.leads(at) {
+				t.Fatalf("%q chooses %q, and %q is not entered", patterns, file, at)
+			}
+		}
+	})
+}

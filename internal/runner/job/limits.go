@@ -39,6 +39,11 @@ const (
 	fetchPatience = 15 * time.Minute
 	// killPatience is how long killing everything may take before that is reported.
 	killPatience = 30 * time.Second
+	// hashEntriesMax, hashFilesMax and hashBytesMax bound one hashFiles(): what it looks at, what
+	// it reads, and how much of that. More fails the step, with the bound.
+	hashEntriesMax = 1_000_000
+	hashFilesMax   = 100_000
+	hashBytesMax   = 8 << 30
 	// pipeBytes is asked of the kernel for a step's output pipe: fewer, larger reads.
 	pipeBytes = 1 << 20
 )

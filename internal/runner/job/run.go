@@ -128,7 +128,7 @@ func Run(ctx context.Context, order Order, box isolate.Sandbox, sink Sink, stops
 	limit := time.Duration(m.TimeoutSeconds) * time.Second
 	j.timeout = time.NewTimer(cmp.Or(limit, TimeoutDefault))
 	defer j.timeout.Stop()
-	if err := j.prepare(); err != nil {
+	if err := j.prepare(ctx); err != nil {
 		j.fail(domain.FailurePlatform, err.Error())
 	} else if err := j.jobEnv(); err != nil {
 		j.fail(domain.FailureInvalid, err.Error())
@@ -144,7 +144,7 @@ func Run(ctx context.Context, order Order, box isolate.Sandbox, sink Sink, stops
 }
 
 // prepare opens the exchange folder and lays out what steps find in it.
-func (j *job) prepare() error {
+func (j *job) prepare(ctx context.Context) error {
 	in := j.box.Inside()
 	j.inside = pathsInside{
 		workspace: in.Workspace, temp: in.Temp, home: in.Home, files: in.Files, tools: in.Tools,
@@ -159,6 +159,7 @@ func (j *job) prepare() error {
 	if err != nil {
 		return err
 	}
+	j.ctx.files = func(patterns []string) (string, error) { return j.hashFiles(ctx, patterns) }
 	j.fixed = j.ctx.reserved(j.m, j.order.Runner, j.inside)
 	var github struct {
 		Event json.RawMessage `json:"event"`

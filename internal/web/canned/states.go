@@ -337,6 +337,16 @@ func otherPages(w *World) []State {
 		{"runs-unknown-word", "/?q=colour%3Ared+branch%3Amain+loose", "words that mean nothing"},
 		{"runners", "/runners", "pools and runners"},
 		{"repositories", "/repositories", "registered repositories"},
+		{"repository-schedules", "/repositories/" + identifier(domain.PrefixRepository, 2), "a repository with schedules"},
+		{"repository-hostile", "/repositories/" + identifier(domain.PrefixRepository, 3), "one with odd names"},
+		{"repository-plain", "/repositories/" + identifier(domain.PrefixRepository, 1), "one without a schedule"},
+		{"workflows", "/repositories/" + identifier(domain.PrefixRepository, 2) + "/workflows", "forms that start runs"},
+		{"workflows-none", "/repositories/" + identifier(domain.PrefixRepository, 1) + "/workflows", "nothing to start"},
+		{"expressions", "/expressions", "an expression to start with"},
+		{"expressions-value", "/expressions?text=a.b+%3D%3D+1+%7C%7C+fromJSON%28a.c%29%5B0%5D" +
+			"&contexts=%7B%22a%22%3A%7B%22c%22%3A%22%5B%5C%22%3Cb%3E%5C%22%5D%22%7D%7D", "a value and how it came about"},
+		{"expressions-problem", "/expressions?text=github.ref+%3D%3D+ref&contexts=%7B%22github%22%3A%7B%7D%7D",
+			"a mistake with its place"},
 		{"not-found", "/nowhere", "no such page"},
 		{"run-not-found", "/runs/run_00000000000000000000000000", "no such run"},
 	}

@@ -289,6 +289,67 @@ func (w *World) ListRepositories(context.Context, *fairleadv1.ListRepositoriesRe
 	}}, nil
 }
 
+// GetRepository shows the second repository, with schedules of every kind, or the first
+// without any.
+func (w *World) GetRepository(ctx context.Context, in *fairleadv1.GetRepositoryRequest) (
+	*fairleadv1.GetRepositoryResponse, error) {
+	all, err := w.ListRepositories(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range all.GetRepositories() {
+		if r.GetRepository() != in.GetRepository() {
+			continue
+		}
+		now := w.now()
+		if i > 0 {
+			r.Schedules = []*fairleadv1.Schedule{
+				{Workflow: ".github/workflows/nightly.yml", Cron: "30 2 * * *", Timezone: "Europe/Berlin", CatchUp: "latest",
+					Next: "2026-01-03T02:30", NextAt: stampOf(now.Add(7 * time.Hour)), Last: &fairleadv1.Occurrence{
+						Occurrence: "2026-01-02T02:30", Outcome: "started", Run: identifier(domain.PrefixRun, 1), Missed: 2}},
+				{Workflow: ".github/workflows/stale.yml", Cron: "*/15 * * * *", CatchUp: "none", Next: "2026-01-02T19:45",
+					NextAt: stampOf(now.Add(4 * time.Minute))},
+				{Workflow: hostileName, Cron: "0 0 1,15 * *", Timezone: "America/Argentina/ComodRivadavia", CatchUp: "all",
+					NextAt: stampOf(now.Add(300 * time.Hour)), Last: &fairleadv1.Occurrence{Occurrence: "2026-01-01T00:00",
+						Outcome: "refused", Message: hostileName}},
+			}
+		}
+		return &fairleadv1.GetRepositoryResponse{Repository: r}, nil
+	}
+	return nil, missing()
+}
+
+// ListWorkflows lists workflows of every kind.
+func (w *World) ListWorkflows(_ context.Context, in *fairleadv1.ListWorkflowsRequest) (
+	*fairleadv1.ListWorkflowsResponse, error) {
+	if in.GetRepository() == identifier(domain.PrefixRepository, 1) {
+		return &fairleadv1.ListWorkflowsResponse{Ref: "refs/heads/main", Commit: strings.Repeat("a", 40)}, nil
+	}
+	return &fairleadv1.ListWorkflowsResponse{Ref: "refs/heads/trunk", Commit: strings.Repeat("b", 40),
+		Workflows: []*fairleadv1.Workflow{
+			{Path: ".fairlead/workflows/release.yml", Name: "Release", Events: []string{"push", "workflow_dispatch"},
+				Inputs: []*fairleadv1.WorkflowInput{
+					{Name: "version", Description: "Version to release", Type: "string", Required: true},
+					{Name: "level", Description: "How much to say", Type: "number", Default: "3"},
+					{Name: "channel", Type: "choice", Default: "beta", Options: []string{"stable", "beta", "nightly"}},
+					{Name: "dry", Description: "Only try", Type: "boolean", Default: "true"},
+				}},
+			{Path: ".github/workflows/broken.yml", Name: ".github/workflows/broken.yml", Problem: "a tab can't indent (line 3)"},
+			{Path: ".github/workflows/ci.yml", Name: "CI", Events: []string{"push", "schedule"}},
+			{Path: hostileName, Name: hostileName, Events: []string{"workflow_dispatch"}, Inputs: []*fairleadv1.WorkflowInput{
+				{Name: "odd", Description: hostileName, Type: "string", Default: hostileName}}},
+		}}, nil
+}
+
+// CreateRun starts nothing new: it leads to the first run, and refuses what lacks a version.
+func (w *World) CreateRun(_ context.Context, in *fairleadv1.CreateRunRequest) (*fairleadv1.CreateRunResponse, error) {
+	if in.GetInputs()["version"] == "" {
+		return nil, &domain.Rejection{Code: domain.CodeInvalidArgument, Field: "inputs",
+			Message: "The input \"version\" is required and has no default."}
+	}
+	return &fairleadv1.CreateRunResponse{Run: w.runs[0]}, nil
+}
+
 // ListPools lists a busy pool, one without runners, or none.
 func (w *World) ListPools(context.Context, *fairleadv1.ListPoolsRequest) (*fairleadv1.ListPoolsResponse, error) {
 	if w.empty {

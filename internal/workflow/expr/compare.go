@@ -20,7 +20,7 @@ func Equal(a, b Value) bool {
 	case KindNumber:
 		return a.num == b.num // NaN equals nothing
 	case KindString:
-		return fold(a.text) == fold(b.text)
+		return sameText(a.text, b.text)
 	case KindArray:
 		return a.array == b.array
 	case KindObject:
@@ -93,12 +93,27 @@ func fold(text string) string {
 	if ascii {
 		return text
 	}
-	return strings.Map(func(r rune) rune {
-		if r == 'ı' || r == 'ſ' {
-			return r
+	return strings.Map(foldRune, text)
+}
+
+// sameText compares without case and without making copies.
+func sameText(a, b string) bool {
+	for a != "" && b != "" {
+		ra, na := utf8.DecodeRuneInString(a)
+		rb, nb := utf8.DecodeRuneInString(b)
+		if ra != rb && foldRune(ra) != foldRune(rb) {
+			return false
 		}
-		return unicode.ToUpper(r)
-	}, text)
+		a, b = a[na:], b[nb:]
+	}
+	return a == b
+}
+
+func foldRune(r rune) rune {
+	if r == 'ı' || r == 'ſ' {
+		return r
+	}
+	return unicode.ToUpper(r)
 }
 
 // compareUnits orders two strings by UTF-16 code units, which differs from the order

@@ -30,13 +30,13 @@ func parseCondition(text string) (*Condition, *Error) {
 		return c, nil
 	}
 	if HasExpression(text) {
-		t, err := parseTemplate(text)
+		t, err := parseTemplate(text, nil)
 		if err != nil {
 			return nil, err
 		}
 		c.template = t
 	} else {
-		e, err := parse(text)
+		e, err := parse(text, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -72,6 +72,48 @@ func (c *Condition) Implicit() bool { return c.implicit }
 // AlwaysText reports whether text stands outside ${{ }}, which makes the value a string
 // that is never empty and so always true.
 func (c *Condition) AlwaysText() bool { return c.template != nil && c.template.Single() == nil }
+
+// TrueText finds a text that makes the condition always true though no text stands outside of
+// ${{ }}: that of a || whose other side is a comparison, as in ref == 'a' || 'b'. ok is false
+// when there is none.
+func (c *Condition) TrueText() (at Span, ok bool) {
+	if c.template == nil || c.template.Single() == nil {
+		return Span{}, false
+	}
+	n := trueText(c.template.Single().root)
+	if n == nil {
+		return Span{}, false
+	}
+	by := c.template.parts[0].at
+	return Span{n.span().Start + by, n.span().End + by}, true
+}
+
+// trueText is the part of n because of which n is a text that is never empty, or nil.
+func trueText(n node) node {
+	switch n := n.(type) {
+	case *literalNode:
+		if n.value.kind == KindString && n.value.text != "" {
+			return n
+		}
+	case *callNode:
+		if n.fn.name == "toJSON" {
+			return n
+		}
+	case *logicNode:
+		var found node
+		for _, operand := range n.operands {
+			part := trueText(operand)
+			if n.and && part == nil {
+				return nil
+			}
+			if found = part; part != nil && !n.and {
+				return part
+			}
+		}
+		return found
+	}
+	return nil
+}
 
 // Template is the condition as a template, for looking at its references and calls; nil
 // when no condition was given.

@@ -10,21 +10,35 @@ type Code string
 
 // Codes of problems.
 const (
-	CodeSyntax          Code = "expression_syntax"
-	CodeNotClosed       Code = "expression_not_closed"
-	CodeTooLong         Code = "expression_too_long"
-	CodeTooDeep         Code = "expression_too_deep"
-	CodeUnknownFunction Code = "unknown_function"
-	CodeArgumentCount   Code = "wrong_argument_count"
-	CodeFailed          Code = "expression_failed"
-	CodeBudget          Code = "expression_budget_exceeded"
-	CodeUnknownContext  Code = "unknown_context"
-	CodeNotAvailable    Code = "not_available_yet"
+	CodeSyntax             Code = "expression_syntax"
+	CodeNotClosed          Code = "expression_not_closed"
+	CodeTooLong            Code = "expression_too_long"
+	CodeTooDeep            Code = "expression_too_deep"
+	CodeUnknownFunction    Code = "unknown_function"
+	CodeArgumentCount      Code = "wrong_argument_count"
+	CodeFailed             Code = "expression_failed"
+	CodeBudget             Code = "expression_budget_exceeded"
+	CodeUnknownContext     Code = "unknown_context"
+	CodeContextNotAllowed  Code = "context_not_allowed"
+	CodeFunctionNotAllowed Code = "function_not_allowed"
+)
+
+// Phase is when a problem shows: while the text is cut into symbols, while they are put
+// together, or while the value is computed.
+type Phase string
+
+// Phases of an expression. What depends on contexts and functions being there is found
+// while parsing, as in GitHub's parser, which is told of them beforehand.
+const (
+	PhaseLexing     Phase = "lexing"
+	PhaseParsing    Phase = "parsing"
+	PhaseEvaluation Phase = "evaluation"
 )
 
 // Error is a problem of an expression with the place where it is.
 type Error struct {
 	Code    Code
+	Phase   Phase
 	Span    Span // in the text given to Parse, ParseTemplate or ParseCondition
 	Message string
 	Hint    string // what to do instead, when it is known
@@ -37,6 +51,14 @@ func (e *Error) Error() string {
 
 func fail(code Code, at Span, format string, args ...any) *Error {
 	return &Error{Code: code, Span: at, Message: fmt.Sprintf(format, args...)}
+}
+
+// in sets the phase of an error that has none yet.
+func (e *Error) in(phase Phase) *Error {
+	if e != nil && e.Phase == "" {
+		e.Phase = phase
+	}
+	return e
 }
 
 // shifted moves the place of an error that was found in a part of a larger text.

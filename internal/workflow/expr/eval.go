@@ -9,29 +9,35 @@ type Env struct {
 	Context func(name string) (v Value, ok bool)
 	// Status answers success(), failure() and cancelled(); nil makes them an error.
 	Status Status
+	// HashFiles answers hashFiles(); nil makes it an error, for there are no files then.
+	HashFiles func(patterns []string) (string, error)
 	// Budget bounds the evaluation; the zero Budget is the default one.
 	Budget Budget
 }
 
 // Eval computes the value. The error is an *Error.
 func (e *Expr) Eval(env Env) (Value, error) {
-	v, err := evaluate(e.root, env)
+	v, err := newEvaluator(env).eval(e.root)
 	if err != nil {
-		return Value{}, err
+		return Value{}, err.in(PhaseEvaluation)
 	}
 	return v, nil
 }
 
-func evaluate(root node, env Env) (Value, *Error) {
-	ev := &evaluator{env: env, left: env.Budget.orDefault()}
-	return ev.eval(root)
-}
-
 // evaluator holds what is left of the budget. One evaluator serves one evaluation.
 type evaluator struct {
-	env  Env
-	left Budget
+	env   Env
+	left  Budget
+	trace map[node]outcome // nil: nobody wants to know
 }
+
+// outcome is what a node came to.
+type outcome struct {
+	value Value
+	err   *Error
+}
+
+func newEvaluator(env Env) *evaluator { return &evaluator{env: env, left: env.Budget.orDefault()} }
 
 // step charges elementary operations.
 func (ev *evaluator) step(n node, count int) *Error {
@@ -56,6 +62,15 @@ func (ev *evaluator) text(n node, v Value) (string, *Error) {
 }
 
 func (ev *evaluator) eval(n node) (Value, *Error) {
+	if ev.trace == nil {
+		return ev.compute(n)
+	}
+	v, err := ev.compute(n)
+	ev.trace[n] = outcome{v, err}
+	return v, err
+}
+
+func (ev *evaluator) compute(n node) (Value, *Error) {
 	if err := ev.step(n, 1); err != nil {
 		return Value{}, err
 	}

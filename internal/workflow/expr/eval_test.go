@@ -1,9 +1,14 @@
 package expr
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const contexts = `{
@@ -73,14 +78,14 @@ func TestErrorsHaveCodeAndPlace(t *testing.T) {
 		{"", CodeSyntax, 0, 0}, {"  ", CodeSyntax, 0, 2}, {"a b", CodeSyntax, 2, 3}, {"a.", CodeSyntax, 2, 2},
 		{"(a", CodeSyntax, 2, 2}, {"a)", CodeSyntax, 1, 2}, {"a[0", CodeSyntax, 3, 3}, {"'x", CodeSyntax, 0, 2},
 		{`"x"`, CodeSyntax, 0, 1}, {"a = b", CodeSyntax, 2, 3}, {"a & b", CodeSyntax, 2, 3}, {"1x", CodeSyntax, 0, 2},
-		{"a..b", CodeSyntax, 2, 3}, {"'a'.b", CodeSyntax, 3, 4}, {"a.5", CodeSyntax, 2, 3}, {"a + b", CodeSyntax, 2, 3},
+		{"a..b", CodeSyntax, 2, 4}, {"'a'.b", CodeSyntax, 3, 5}, {"a.5", CodeSyntax, 2, 3}, {"a + b", CodeSyntax, 2, 3},
 		{"#", CodeSyntax, 0, 1}, {"f(", CodeUnknownFunction, 0, 1}, {"contains(a,)", CodeSyntax, 11, 12},
 		{"contains(a)", CodeArgumentCount, 0, 11}, {"join(a, b, c)", CodeArgumentCount, 0, 13},
 		{"nope.x", CodeUnknownContext, 0, 4},
 		{"fromJSON('')", CodeFailed, 0, 12}, {"fromJSON('{} x')", CodeFailed, 0, 16}, {"format('{')", CodeFailed, 0, 11},
 		{"format('}')", CodeFailed, 0, 11}, {"format('{1}', 'a')", CodeFailed, 0, 18},
 		{"format('{-1}', 'a')", CodeFailed, 0, 19},
-		{"hashFiles('x')", CodeNotAvailable, 0, 14}, {"case('a', 1, 2)", CodeFailed, 5, 8},
+		{"hashFiles('x')", CodeFunctionNotAllowed, 0, 14}, {"case('a', 1, 2)", CodeFailed, 5, 8},
 		{"case(true, 1, 2, 3)", CodeArgumentCount, 0, 19},
 		{strings.Repeat("!", 60) + "a", CodeTooDeep, 10, 61}, {"a" + strings.Repeat(".b", 60), CodeTooDeep, 0, 101},
 		{strings.Repeat("x", 21_001), CodeTooLong, 0, 21_001},
@@ -104,6 +109,8 @@ func TestErrorsHaveCodeAndPlace(t *testing.T) {
 func TestWhatIsAllowedToBeLong(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("true && ", 2_000) + "true", strings.Repeat("(", 5_000) + "1" + strings.Repeat(")", 5_000),
+		strings.Repeat("true && (", 1_900) + "true" + strings.Repeat(")", 1_900),
+		strings.Repeat("(", 1_900) + "true" + strings.Repeat(" && true)", 1_900),
 		"'" + strings.Repeat("x", 20_998) + "'",
 	} {
 		e, err := Parse(text)
@@ -178,5 +185,99 @@ func TestInterpolate(t *testing.T) {
 	if _, err := Interpolate("abc ${{ 'x }}", testEnv(t)); !errors.As(err, &e) || e.Code != CodeNotClosed ||
 		e.Span != (Span{4, 7}) {
 		t.Errorf("place of an open expression: %v", err)
+	}
+}
+
+// A text that doubles as often as depth allows ends by the budget, long before memory does.
+func TestATextThatDoublesIsStopped(t *testing.T) {
+	const bytesMax = 64 << 20
+	for _, text := range []string{
+		strings.Repeat("format('{0}{0}', ", 48) + "'x'" + strings.Repeat(")", 48),
+		strings.Repeat("toJSON(", 48) + "'\"'" + strings.Repeat(")", 48),
+		"format('" + strings.Repeat("{0}", 6_000) + "', format('" + strings.Repeat("{0}", 600) + "', '" +
+			strings.Repeat("x", 900) + "'))",
+	} {
+		e, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var got *Error
+		if _, err := e.Eval(Env{}); !errors.As(err, &got) || got.Code != CodeBudget || got.Phase != PhaseEvaluation {
+			t.Errorf("%.40s…: %v", text, err)
+		}
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > bytesMax {
+			t.Errorf("%.40s… allocates %d bytes", text, used)
+		}
+	}
+}
+
+func TestAnAnswerHasAKindOrAPhase(t *testing.T) {
+	contexts, err := FromJSON(`{"a": {"b": [1, 0.1, "x", null]}, "s": "it"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"":             `{"kind":"Null","value":null}`,
+		"a.b":          `{"kind":"Array","value":[1,0.1,"x",null]}`,
+		"NaN":          `{"kind":"Number","value":{"$num":"NaN"}}`,
+		"0.1":          `{"kind":"Number","value":0.1}`,
+		"s == 'IT'":    `{"kind":"Boolean","value":true}`,
+		"a":            `{"kind":"Object","value":{"b":[1,0.1,"x",null]}}`,
+		"(1 < 2)[0].x": `{"kind":"Null","value":null}`,
+		"'x":           `"phase":"lexing"`,
+		"a.":           `"phase":"parsing"`,
+		"b.c":          `"phase":"parsing"`,
+		"success()":    `"phase":"parsing"`,
+		"hashFiles(s)": `"phase":"parsing"`,
+		"fromJSON(s)":  `"phase":"evaluation"`,
+	} {
+		got, err := json.Marshal(Ask(Question{Text: text, Contexts: contexts}))
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s, %v; want %s", text, got, err, want)
+		}
+	}
+	got := Ask(Question{Text: "x ${{ s }} y ${{ 1 }}", Template: true, Contexts: contexts})
+	if got.Value.Text() != "x it y 1" {
+		t.Errorf("template: %+v", got)
+	}
+}
+
+func TestAnExplanationShowsWhatWasNotReached(t *testing.T) {
+	contexts, err := FromJSON(`{"a": {"b": 1}, "s": "it"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := func(e Explanation) string {
+		var out strings.Builder
+		var walk func(Explanation, string)
+		walk = func(e Explanation, indent string) {
+			fmt.Fprintf(&out, "%s%s: ", indent, e.Text)
+			switch {
+			case e.Err != nil:
+				out.WriteString("error")
+			case e.Reached:
+				out.Write(e.Value.Exact())
+			default:
+				out.WriteString("-")
+			}
+			out.WriteByte('\n')
+			for _, p := range e.Parts {
+				walk(p, indent+" ")
+			}
+		}
+		walk(e, "")
+		return out.String()
+	}
+	for text, want := range map[string]string{
+		"a.b == 2 && s": "a.b == 2 && s: false\n a.b == 2: false\n  a.b: 1\n   a: {\"b\":1}\n s: -\n",
+		"!fromJSON(s)":  "!fromJSON(s): -\n fromJSON(s): error\n  s: \"it\"\n",
+	} {
+		a := Ask(Question{Text: text, Contexts: contexts, Explain: true})
+		if diff := cmp.Diff(want, show(a.Explanation[0])); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"fmt"
 	"math"
 	"strings"
 )
@@ -11,19 +10,8 @@ type function struct {
 	name             string
 	argsMin, argsMax int
 	status           bool // asks for the state of the job or run
+	bound            bool // exists at some sites only
 	eval             func(*evaluator, *callNode) (Value, *Error)
-}
-
-func (f *function) arity() string {
-	switch {
-	case f.argsMax == math.MaxInt:
-		return fmt.Sprintf("at least %d arguments", f.argsMin)
-	case f.argsMin == f.argsMax && f.argsMin == 1:
-		return "1 argument"
-	case f.argsMin == f.argsMax:
-		return fmt.Sprintf("%d arguments", f.argsMin)
-	}
-	return fmt.Sprintf("%d to %d arguments", f.argsMin, f.argsMax)
 }
 
 // functions is the table of the language. It is a function and not a variable, because
@@ -31,19 +19,19 @@ func (f *function) arity() string {
 func functions() []*function {
 	many := math.MaxInt
 	return []*function{
-		{"always", 0, 0, true, evalAlways},
-		{"cancelled", 0, 0, true, evalCancelled},
-		{"case", 3, many, false, evalCase},
-		{"contains", 2, 2, false, evalContains},
-		{"endsWith", 2, 2, false, evalEndsWith},
-		{"failure", 0, many, true, evalFailure},
-		{"format", 1, many, false, evalFormat},
-		{"fromJSON", 1, 1, false, evalFromJSON},
-		{"hashFiles", 1, many, false, evalHashFiles},
-		{"join", 1, 2, false, evalJoin},
-		{"startsWith", 2, 2, false, evalStartsWith},
-		{"success", 0, many, true, evalSuccess},
-		{"toJSON", 1, 1, false, evalToJSON},
+		{"always", 0, 0, true, true, evalAlways},
+		{"cancelled", 0, 0, true, true, evalCancelled},
+		{"case", 3, many, false, false, evalCase},
+		{"contains", 2, 2, false, false, evalContains},
+		{"endsWith", 2, 2, false, false, evalEndsWith},
+		{"failure", 0, many, true, true, evalFailure},
+		{"format", 1, many, false, false, evalFormat},
+		{"fromJSON", 1, 1, false, false, evalFromJSON},
+		{"hashFiles", 1, argsMax, false, true, evalHashFiles},
+		{"join", 1, 2, false, false, evalJoin},
+		{"startsWith", 2, 2, false, false, evalStartsWith},
+		{"success", 0, many, true, true, evalSuccess},
+		{"toJSON", 1, 1, false, false, evalToJSON},
 	}
 }
 
@@ -123,10 +111,6 @@ func evalFailure(ev *evaluator, n *callNode) (Value, *Error) {
 // evalCase is case(condition, value, condition, value, …, otherwise). Only what is
 // chosen is evaluated.
 func evalCase(ev *evaluator, n *callNode) (Value, *Error) {
-	if len(n.args)%2 == 0 {
-		return Value{}, fail(CodeArgumentCount, n.at,
-			"case takes pairs of condition and value, and one value for the rest")
-	}
 	last := len(n.args) - 1
 	for i := 0; i < last; i += 2 {
 		v, err := ev.eval(n.args[i])
@@ -230,8 +214,8 @@ func evalToJSON(ev *evaluator, n *callNode) (Value, *Error) {
 		return Value{}, err
 	}
 	var spent *Error
-	w := &jsonWriter{indent: true, charge: func(bytes int) error {
-		if spent = ev.step(n, 1); spent == nil {
+	w := &jsonWriter{indent: true, charge: func(steps, bytes int) error {
+		if spent = ev.step(n, steps); spent == nil {
 			spent = ev.build(n, bytes)
 		}
 		if spent != nil {
@@ -264,6 +248,21 @@ func evalFromJSON(ev *evaluator, n *callNode) (Value, *Error) {
 	return v, nil
 }
 
-func evalHashFiles(_ *evaluator, n *callNode) (Value, *Error) {
-	return Value{}, fail(CodeNotAvailable, n.at, "hashFiles is not available yet")
+func evalHashFiles(ev *evaluator, n *callNode) (Value, *Error) {
+	values, err := ev.args(n)
+	if err != nil {
+		return Value{}, err
+	}
+	if ev.env.HashFiles == nil {
+		return Value{}, fail(CodeFunctionNotAllowed, n.at, "hashFiles() has no files to look at here")
+	}
+	patterns := make([]string, len(values))
+	for i, v := range values {
+		patterns[i] = v.Text()
+	}
+	digest, cause := ev.env.HashFiles(patterns)
+	if cause != nil {
+		return Value{}, fail(CodeFailed, n.at, "hashFiles: %v", cause)
+	}
+	return String(digest), nil
 }

@@ -1,7 +1,9 @@
 package expr
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -51,4 +53,77 @@ func inside(t *testing.T, text string, err error) {
 	if !errors.As(err, &e) || e.Span.Start < 0 || e.Span.End < e.Span.Start || e.Span.End > len(text) || e.Message == "" {
 		t.Fatalf("error %v of a text of %d bytes", err, len(text))
 	}
+}
+
+// FuzzLex holds that symbols are in the order of the text, within it, and that only white
+// space is between them.
+func FuzzLex(f *testing.F) {
+	for _, seed := range []string{"", "a.b", "'x''y' == .5", "!a[*]", "1..2", "\u00a0a", "a.null.true", "-0x1F",
+		"a-b_c(1,2)"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tokens, err := lex(text)
+		if err != nil {
+			inside(t, text, err)
+			if err.Phase != PhaseLexing {
+				t.Fatalf("phase %s", err.Phase)
+			}
+			return
+		}
+		at := 0
+		for _, tok := range tokens {
+			if tok.span.Start < at || tok.span.End > len(text) || strings.TrimSpace(text[at:tok.span.Start]) != "" {
+				t.Fatalf("%q has %+v after %d", text, tok, at)
+			}
+			at = tok.span.End
+		}
+	})
+}
+
+// FuzzTemplate holds that what stands outside of expressions comes through as it is.
+func FuzzTemplate(f *testing.F) {
+	for _, seed := range [][2]string{{"a ", " b"}, {"", ""}, {"}}", "$"}, {"'", "'"}, {"$$", "{{"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, before, after string) {
+		if HasExpression(before) || HasExpression(after) || strings.HasSuffix(before, "$") {
+			return
+		}
+		got, err := Interpolate(before+"${{ 'x''y' }}"+after+"${{ 1.50 }}", Env{})
+		if want := before + "x'y" + after + "1.5"; err != nil || got != want {
+			t.Fatalf("%q, %v; want %q", got, err, want)
+		}
+	})
+}
+
+// FuzzAsk holds that every answer can be written down, and that every problem has a phase
+// and a place, whatever the contexts are.
+func FuzzAsk(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"a.b[0] == 'x'", `{"a": {"b": ["X"]}}`}, {"x ${{ a }}", `{"a": null}`}, {"fromJSON(a).*.k",
+			`{"a": "[{\"k\":NaN}]"}`},
+		{"case(a, 1, 2)", `{"a": true}`}, {"", `{}`}, {"a && (b || c)", `{"a": 1, "b": 1e999, "c": "\ud800"}`},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, text, contexts string) {
+		values, err := FromJSON(contexts)
+		if err != nil {
+			return
+		}
+		for _, template := range []bool{false, true} {
+			a := Ask(Question{Text: text, Template: template, Contexts: values, Explain: true,
+				Budget: Budget{Steps: 10_000, Bytes: 1 << 16}})
+			if a.Err != nil {
+				inside(t, text, a.Err)
+				if a.Err.Phase == "" {
+					t.Fatalf("%v has no phase", a.Err)
+				}
+			}
+			if out, err := json.Marshal(a); err != nil || !json.Valid(out) {
+				t.Fatalf("%s, %v", out, err)
+			}
+		}
+	})
 }

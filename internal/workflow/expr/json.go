@@ -98,32 +98,41 @@ type jsonWriter struct {
 	out    strings.Builder
 	indent bool
 	strict bool
-	charge func(bytes int) error // nil: unbounded
+	exact  bool
+	charge func(steps, bytes int) error // nil: unbounded
 	paid   int
+}
+
+// settle pays for what was written since the last time.
+func (w *jsonWriter) settle(steps int) error {
+	if w.charge == nil {
+		return nil
+	}
+	grown := w.out.Len() - w.paid
+	w.paid = w.out.Len()
+	return w.charge(steps, grown)
 }
 
 // write is recursive, which is safe: values come from JSON of bounded depth or from
 // callers' own contexts.
 func (w *jsonWriter) write(v Value, depth int) error {
-	if w.charge != nil && w.out.Len() > w.paid {
-		grown := w.out.Len() - w.paid
-		w.paid = w.out.Len()
-		if err := w.charge(grown); err != nil {
-			return err
-		}
+	if err := w.settle(1); err != nil {
+		return err
 	}
 	switch v.kind {
 	case KindNull:
 		w.out.WriteString("null")
 	case KindString:
-		w.quote(v.text)
+		return w.quote(v.text)
 	case KindArray:
 		return w.list('[', ']', len(v.array.items), depth, func(i int) error {
 			return w.write(v.array.items[i], depth+1)
 		})
 	case KindObject:
 		return w.list('{', '}', len(v.obj.fields), depth, func(i int) error {
-			w.quote(v.obj.fields[i].Name)
+			if err := w.quote(v.obj.fields[i].Name); err != nil {
+				return err
+			}
 			w.out.WriteByte(':')
 			if w.indent {
 				w.out.WriteByte(' ')
@@ -132,6 +141,9 @@ func (w *jsonWriter) write(v Value, depth int) error {
 		})
 	case KindNumber:
 		text := v.Text()
+		if w.exact {
+			text = exactNumber(v.num)
+		}
 		if w.strict && strings.ContainsAny(text, "Ny") { // NaN, Infinity
 			text = "null"
 		}
@@ -169,9 +181,15 @@ func (w *jsonWriter) line(depth int) {
 
 // quote escapes what GitHub's writer escapes: quotes, backslashes, control characters
 // and the three line separators that JavaScript would stumble over.
-func (w *jsonWriter) quote(text string) {
+func (w *jsonWriter) quote(text string) error {
+	const settleEvery = 4 << 10 // escapes make text longer, so its length alone says too little
 	w.out.WriteByte('"')
 	for _, r := range text {
+		if w.out.Len()-w.paid > settleEvery {
+			if err := w.settle(0); err != nil {
+				return err
+			}
+		}
 		switch {
 		case r == '"' || r == '\\':
 			w.out.WriteByte('\\')
@@ -193,4 +211,5 @@ func (w *jsonWriter) quote(text string) {
 		}
 	}
 	w.out.WriteByte('"')
+	return w.settle(0)
 }

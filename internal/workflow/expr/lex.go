@@ -28,13 +28,29 @@ type token struct {
 // is reports whether t is that punctuation.
 func (t token) is(punct string) bool { return t.kind == tokenPunct && t.text == punct }
 
-// lexer cuts text into tokens. operand says whether an operand may come next, which
-// decides if "." starts a number (`.5`) or a property (`a.b`).
+// lexer cuts text into tokens. operand says whether "." starts a number (`.5`) rather than
+// a property (`a.b`): it does, unless it follows a name, a bracket or a star.
 type lexer struct {
 	text    string
 	at      int
 	operand bool
 	dotted  bool // the last token was ".", so a keyword is a property's name
+}
+
+// lex cuts the whole text, so that what is no symbol at all is reported before what is
+// a symbol at a wrong place.
+func lex(text string) ([]token, *Error) {
+	l := lexer{text: text, operand: true}
+	var out []token
+	for {
+		t, err := l.next()
+		if err != nil {
+			return nil, err.in(PhaseLexing)
+		}
+		if out = append(out, t); t.kind == tokenEnd {
+			return out, nil
+		}
+	}
 }
 
 func (l *lexer) next() (token, *Error) {
@@ -52,8 +68,9 @@ func (l *lexer) next() (token, *Error) {
 	if err != nil {
 		return token{}, err
 	}
+	name := t.kind == tokenWord && (l.dotted || !isKeyword(t.text))
+	l.operand = !name && !t.is(")") && !t.is("]") && !t.is("*")
 	l.dotted = t.is(".")
-	l.operand = t.kind == tokenPunct && t.text != ")" && t.text != "]" && t.text != "*" && t.text != "."
 	return t, nil
 }
 
@@ -169,6 +186,8 @@ func (l *lexer) readWord() (token, *Error) {
 	}
 	return t, nil
 }
+
+func isKeyword(text string) bool { return text == "null" || text == "true" || text == "false" }
 
 // IsName reports whether text is a name in the language: a letter or underscore, then
 // letters, digits, underscores and hyphens.

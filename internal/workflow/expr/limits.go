@@ -8,6 +8,8 @@ const (
 	// DepthMax is how deep operators, calls and indexes may nest. A chain of && or of
 	// || is one level, however long.
 	DepthMax = 50
+	// argsMax is how many arguments hashFiles takes.
+	argsMax = 255
 	// JSONDepthMax is how deep the text given to fromJSON may nest.
 	JSONDepthMax = 100
 )

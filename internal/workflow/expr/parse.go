@@ -18,52 +18,64 @@ func (e *Expr) Text() string { return e.text }
 //
 // Trust: text may come from anybody; length and depth are bounded.
 func Parse(text string) (*Expr, error) {
-	e, err := parse(text)
+	e, err := parse(text, nil)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func parse(text string) (*Expr, *Error) {
+// world says what exists where an expression is read. The nil world has everything.
+type world func(name string, call bool, at Span) *Error
+
+func parse(text string, w world) (*Expr, *Error) {
 	if count := utf8.RuneCountInString(text); count > LengthMax {
 		return nil, fail(CodeTooLong, Span{0, len(text)},
-			"the expression has %d characters; at most %d are allowed", count, LengthMax)
+			"the expression has %d characters; at most %d are allowed", count, LengthMax).in(PhaseLexing)
 	}
-	p := &parser{lex: lexer{text: text, operand: true}}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	if p.tok.kind == tokenEnd {
-		return nil, fail(CodeSyntax, Span{0, len(text)}, "the expression is empty")
-	}
-	root, err := p.binary(1)
+	tokens, err := lex(text)
 	if err != nil {
 		return nil, err
 	}
-	if p.tok.kind != tokenEnd {
-		return nil, p.unexpected("after the end of the expression")
+	p := &parser{text: text, tokens: tokens, tok: tokens[0], world: w}
+	root, err := p.whole()
+	if err != nil {
+		return nil, err.in(PhaseParsing)
 	}
 	return &Expr{text: text, root: root}, nil
 }
 
-// parser is a precedence-climbing parser with one token of lookahead.
-type parser struct {
-	lex lexer
-	tok token
+func (p *parser) whole() (node, *Error) {
+	if p.tok.kind == tokenEnd {
+		return nil, fail(CodeSyntax, Span{0, len(p.text)}, "the expression is empty")
+	}
+	root, err := p.binary(1)
+	if err == nil && p.tok.kind != tokenEnd {
+		err = p.unexpected("after the end of the expression")
+	}
+	return root, err
 }
 
-func (p *parser) advance() *Error {
-	t, err := p.lex.next()
-	p.tok = t
-	return err
+// parser is a precedence-climbing parser with one token of lookahead.
+type parser struct {
+	text   string
+	tokens []token // the last one is the end
+	tok    token   // the first of tokens
+	world  world
+}
+
+func (p *parser) advance() {
+	if len(p.tokens) > 1 {
+		p.tokens = p.tokens[1:]
+	}
+	p.tok = p.tokens[0]
 }
 
 func (p *parser) unexpected(where string) *Error {
 	if p.tok.kind == tokenEnd {
 		return fail(CodeSyntax, p.tok.span, "the expression ends too early, %s", where)
 	}
-	raw := p.lex.text[p.tok.span.Start:p.tok.span.End]
+	raw := p.text[p.tok.span.Start:p.tok.span.End]
 	return fail(CodeSyntax, p.tok.span, "unexpected %q %s", short(raw), where)
 }
 
@@ -73,7 +85,8 @@ func (p *parser) expect(punct, where string) *Error {
 		err.Message += ", expected " + punct
 		return err
 	}
-	return p.advance()
+	p.advance()
+	return nil
 }
 
 // made computes the base of a node and refuses one that is too deep.
@@ -83,9 +96,13 @@ func made(at Span, below ...node) (base, *Error) {
 		levels = max(levels, n.depth())
 	}
 	if levels++; levels > DepthMax {
-		return base{}, fail(CodeTooDeep, at, "the expression nests deeper than %d levels", DepthMax)
+		return base{}, tooDeep(at)
 	}
 	return base{at, levels}, nil
+}
+
+func tooDeep(at Span) *Error {
+	return fail(CodeTooDeep, at, "the expression nests deeper than %d levels", DepthMax)
 }
 
 // precedence of a binary operator; 0 is none.
@@ -127,9 +144,7 @@ func (p *parser) binary(least int) (node, *Error) {
 func (p *parser) chain(first node, level int) (node, *Error) {
 	operands := []node{first}
 	for op := p.tok.text; p.tok.is(op); {
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
+		p.advance()
 		operand, err := p.binary(level + 1)
 		if err != nil {
 			return nil, err
@@ -137,18 +152,33 @@ func (p *parser) chain(first node, level int) (node, *Error) {
 		operands = append(operands, operand)
 	}
 	at := Span{first.span().Start, operands[len(operands)-1].span().End}
-	b, err := made(at, operands...)
+	b, err := madeChain(at, level == 2, operands)
 	if err != nil {
 		return nil, err
 	}
 	return &logicNode{base: b, and: level == 2, operands: operands}, nil
 }
 
+// madeChain is made for a chain. An operand that is such a chain itself, in parentheses, is
+// no further level: it means the same as if its operands stood here.
+func madeChain(at Span, and bool, operands []node) (base, *Error) {
+	levels := 0
+	for _, n := range operands {
+		below := n.depth()
+		if inner, ok := n.(*logicNode); ok && inner.and == and {
+			below--
+		}
+		levels = max(levels, below)
+	}
+	if levels++; levels > DepthMax {
+		return base{}, tooDeep(at)
+	}
+	return base{at, levels}, nil
+}
+
 func (p *parser) compare(left node, level int) (node, *Error) {
 	op := p.tok.text
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	right, err := p.binary(level + 1)
 	if err != nil {
 		return nil, err
@@ -165,9 +195,7 @@ func (p *parser) unary() (node, *Error) {
 		return p.postfix()
 	}
 	start := p.tok.span.Start
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	operand, err := p.unary()
 	if err != nil {
 		return nil, err
@@ -179,13 +207,15 @@ func (p *parser) unary() (node, *Error) {
 	return &notNode{base: b, operand: operand}, nil
 }
 
-// postfix reads an operand and the properties and indexes after it. A literal has none.
+// postfix reads an operand and the properties and indexes after it. A literal has none,
+// unless it stands in parentheses.
 func (p *parser) postfix() (node, *Error) {
+	grouped := p.tok.is("(")
 	n, err := p.operand()
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := n.(*literalNode); ok {
+	if _, ok := n.(*literalNode); ok && !grouped {
 		return n, nil
 	}
 	for p.tok.is(".") || p.tok.is("[") {
@@ -214,9 +244,7 @@ func (p *parser) postfix() (node, *Error) {
 
 // property reads ".name" or ".*"; the key of the wildcard is nil.
 func (p *parser) property() (key node, end int, err *Error) {
-	if err := p.advance(); err != nil {
-		return nil, 0, err
-	}
+	p.advance()
 	t := p.tok
 	switch {
 	case t.is("*"):
@@ -225,15 +253,14 @@ func (p *parser) property() (key node, end int, err *Error) {
 	default:
 		return nil, 0, p.unexpected("where the name of a property should be")
 	}
-	return key, t.span.End, p.advance()
+	p.advance()
+	return key, t.span.End, nil
 }
 
 func (p *parser) bracket() (key node, end int, err *Error) {
-	if err := p.advance(); err != nil {
-		return nil, 0, err
-	}
+	p.advance()
 	if p.tok.is("*") {
-		err = p.advance()
+		p.advance()
 	} else {
 		key, err = p.binary(1)
 	}
@@ -248,9 +275,7 @@ func (p *parser) operand() (node, *Error) {
 	t := p.tok
 	switch {
 	case t.is("("):
-		if err := p.advance(); err != nil {
-			return nil, err
-		}
+		p.advance()
 		inner, err := p.binary(1)
 		if err != nil {
 			return nil, err
@@ -271,7 +296,8 @@ func (p *parser) operand() (node, *Error) {
 
 func (p *parser) literal(v Value) (node, *Error) {
 	n := &literalNode{base: base{p.tok.span, 1}, value: v}
-	return n, p.advance()
+	p.advance()
+	return n, nil
 }
 
 // word reads null, true, false, a context, or a call.
@@ -285,13 +311,17 @@ func (p *parser) word() (node, *Error) {
 		return p.literal(Bool(false))
 	}
 	t := p.tok
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
+	p.advance()
 	if p.tok.is("(") {
 		return p.call(t)
 	}
-	return &contextNode{base: base{t.span, 1}, name: strings.ToLower(t.text)}, nil
+	name := strings.ToLower(t.text)
+	if p.world != nil {
+		if err := p.world(name, false, t.span); err != nil {
+			return nil, err
+		}
+	}
+	return &contextNode{base: base{t.span, 1}, name: name}, nil
 }
 
 func (p *parser) call(name token) (node, *Error) {
@@ -301,32 +331,45 @@ func (p *parser) call(name token) (node, *Error) {
 		err.Hint = "functions are " + strings.Join(FunctionNames(), ", ")
 		return nil, err
 	}
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	var args []node
-	for !p.tok.is(")") {
-		if len(args) > 0 {
-			if err := p.expect(",", "in the arguments of "+fn.name); err != nil {
-				return nil, err
-			}
-		}
-		arg, err := p.binary(1)
-		if err != nil {
+	if p.world != nil {
+		if err := p.world(fn.name, true, name.span); err != nil {
 			return nil, err
 		}
-		args = append(args, arg)
 	}
-	at := Span{name.span.Start, p.tok.span.End}
-	if err := p.advance(); err != nil {
+	args, end, err := p.arguments(fn)
+	if err != nil {
 		return nil, err
 	}
+	at := Span{name.span.Start, end}
 	if len(args) < fn.argsMin || len(args) > fn.argsMax {
-		return nil, fail(CodeArgumentCount, at, "%s takes %s, not %d", fn.name, fn.arity(), len(args))
+		return nil, fail(CodeArgumentCount, at, "%s takes %s, not %d", fn.name, arity(fn.argsMin, fn.argsMax), len(args))
+	}
+	if fn.name == "case" && len(args)%2 == 0 {
+		return nil, fail(CodeArgumentCount, at, "case takes pairs of condition and value, and one value for the rest")
 	}
 	b, err := made(at, args...)
 	if err != nil {
 		return nil, err
 	}
 	return &callNode{base: b, fn: fn, nameAt: name.span, args: args}, nil
+}
+
+// arguments reads what stands in the parentheses of a call.
+func (p *parser) arguments(fn *function) (args []node, end int, err *Error) {
+	p.advance()
+	for !p.tok.is(")") {
+		if len(args) > 0 {
+			if err := p.expect(",", "in the arguments of "+fn.name); err != nil {
+				return nil, 0, err
+			}
+		}
+		arg, err := p.binary(1)
+		if err != nil {
+			return nil, 0, err
+		}
+		args = append(args, arg)
+	}
+	end = p.tok.span.End
+	p.advance()
+	return args, end, nil
 }

@@ -18,6 +18,7 @@ type Call struct {
 	Span   Span   // of the name
 	Args   int
 	Status bool // success, failure, cancelled or always
+	Bound  bool // exists at some sites only: status functions and hashFiles
 }
 
 // References lists the references in the expression, in the order of the text.
@@ -32,7 +33,8 @@ func (e *Expr) Calls() []Call {
 	var out []Call
 	walk(e.root, func(n node) {
 		if c, ok := n.(*callNode); ok {
-			out = append(out, Call{Name: c.fn.name, Span: c.nameAt, Args: len(c.args), Status: c.fn.status})
+			out = append(out, Call{Name: c.fn.name, Span: c.nameAt, Args: len(c.args), Status: c.fn.status,
+				Bound: c.fn.bound})
 		}
 	})
 	return out

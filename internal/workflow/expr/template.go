@@ -20,14 +20,14 @@ type part struct {
 //
 // Trust: text may come from anybody.
 func ParseTemplate(text string) (*Template, error) {
-	t, err := parseTemplate(text)
+	t, err := parseTemplate(text, nil)
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func parseTemplate(text string) (*Template, *Error) {
+func parseTemplate(text string, w world) (*Template, *Error) {
 	t := &Template{text: text}
 	for at := 0; ; {
 		open := strings.Index(text[at:], "${{")
@@ -39,14 +39,14 @@ func parseTemplate(text string) (*Template, *Error) {
 		start := at + open + len("${{")
 		end := closing(text, start)
 		if end < 0 {
-			err := fail(CodeNotClosed, Span{at + open, start}, "${{ is not closed")
+			err := fail(CodeNotClosed, Span{at + open, start}, "${{ is not closed").in(PhaseLexing)
 			err.Hint = "add }} at the end of the expression"
 			return nil, err
 		}
 		if strings.TrimSpace(text[start:end]) == "" {
-			return nil, fail(CodeSyntax, Span{at + open, end + len("}}")}, "the expression is empty")
+			return nil, fail(CodeSyntax, Span{at + open, end + len("}}")}, "the expression is empty").in(PhaseParsing)
 		}
-		e, err := parse(text[start:end])
+		e, err := parse(text[start:end], w)
 		if err != nil {
 			return nil, err.shifted(start)
 		}
@@ -111,14 +111,18 @@ func (t *Template) Eval(env Env) (Value, error) {
 }
 
 func (t *Template) eval(env Env) (Value, *Error) {
+	v, err := t.run(newEvaluator(env))
+	return v, err.in(PhaseEvaluation)
+}
+
+func (t *Template) run(ev *evaluator) (Value, *Error) {
 	if e := t.Single(); e != nil {
-		v, err := evaluate(e.root, env)
+		v, err := ev.eval(e.root)
 		if err != nil {
 			return Value{}, err.shifted(t.parts[0].at)
 		}
 		return v, nil
 	}
-	ev := &evaluator{env: env, left: env.Budget.orDefault()}
 	var out strings.Builder
 	for _, p := range t.parts {
 		text := p.literal
@@ -146,7 +150,7 @@ func Interpolate(text string, env Env) (string, error) {
 	if !HasExpression(text) {
 		return text, nil
 	}
-	t, err := parseTemplate(text)
+	t, err := parseTemplate(text, nil)
 	if err != nil {
 		return "", err
 	}

@@ -31,21 +31,34 @@ func formOne() *Plan {
 	}
 }
 
+// formTwo has what was added: the name of the run, and permissions.
+func formTwo() *Plan {
+	p := formOne()
+	p.RunName = "CI of ${{ github.ref_name }}"
+	p.Jobs[0].Permissions = &Permissions{All: "read-all"}
+	p.Jobs[1].Permissions = &Permissions{All: "write-all",
+		Scopes: []Permission{{"contents", "read"}, {"id-token", "write"}}}
+	return p
+}
+
 // A run's history names its plan by the digest of these bytes.
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestStoredPlans(t *testing.T) {
-	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 1, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, formOne())
-	form.Written(t, formOne().Encode())
-	data := form.Read(t, 1)
-	got, err := Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(formOne(), got); diff != "" {
-		t.Errorf("form 1 is read as another plan: %s", diff)
-	}
-	if got.Digest() != domain.DigestOf(data) {
-		t.Error("form 1 has another digest when it was read")
+	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 2, Text: true, Rewrite: *rewrite}
+	frozen.Full(t, formOne(), "RunName", "Jobs.Permissions")
+	frozen.Full(t, formTwo())
+	form.Written(t, formTwo().Encode())
+	for i, want := range []*Plan{formOne(), formTwo()} {
+		data := form.Read(t, i+1)
+		got, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("form %d is read as another plan: %s", i+1, diff)
+		}
+		if got.Digest() != domain.DigestOf(data) || want.Digest() != domain.DigestOf(data) {
+			t.Errorf("form %d has another digest when it was read", i+1)
+		}
 	}
 }

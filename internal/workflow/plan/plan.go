@@ -21,14 +21,18 @@ import (
 
 // Evaluator is the version of compiler and expression language that made a plan. It
 // grows whenever the same snapshot could compile or evaluate to something else.
-const Evaluator = 1
+//
+//	2: a job's condition with text outside of its ${{ }}, even a space, is always true
+const Evaluator = 2
 
 // Plan is the compiled job graph of one workflow for one event.
 type Plan struct {
 	Evaluator int    `json:"evaluator"`
 	Name      string `json:"name"` // the workflow's name, or its path
-	Path      string `json:"path"` // the workflow file's path in the repository
-	Event     string `json:"event,omitempty"`
+	// RunName is the run-name of the file, a template over github and inputs.
+	RunName string `json:"run_name,omitempty"`
+	Path    string `json:"path"` // the workflow file's path in the repository
+	Event   string `json:"event,omitempty"`
 	// Inputs are the values of the inputs of workflow_dispatch, defaults included, in the
 	// order of their declaration. They are the contexts inputs and github.event.inputs.
 	Inputs []Input `json:"inputs,omitempty"`
@@ -89,7 +93,23 @@ type Job struct {
 	SoftFail       bool      `json:"continue_on_error,omitempty"`
 	Effectful      bool      `json:"effectful,omitempty"`
 	Retry          Retry     `json:"retry"`
-	Steps          []Step    `json:"steps"`
+	// Permissions are what the file permits the job's token: the job's own, or else the workflow's.
+	// They are nil when it says nothing. Jobs get no token yet.
+	Permissions *Permissions `json:"permissions,omitempty"`
+	Steps       []Step       `json:"steps"`
+}
+
+// Permissions is one word for all scopes, or a level for each scope that is named; a scope
+// that is not named has none.
+type Permissions struct {
+	All    string       `json:"all,omitempty"` // read-all or write-all
+	Scopes []Permission `json:"scopes,omitempty"`
+}
+
+// Permission is the level of one scope: read, write or none.
+type Permission struct {
+	Scope string `json:"scope"`
+	Level string `json:"level"`
 }
 
 // Retry says which failures start another attempt without a person.

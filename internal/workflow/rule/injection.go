@@ -50,6 +50,23 @@ func (s Site) outsider(path []string) bool {
 			if len(path) == 4 && strings.EqualFold(path[2], "inputs") {
 				return s.freeText(path[3])
 			}
+			return !boundText(strings.ToLower(path[len(path)-1]))
+		}
+	}
+	return false
+}
+
+// boundText reports whether a property of an event's payload has a form in which nothing can
+// be hidden: a number, a commit, a time, a word of the source system.
+func boundText(name string) bool {
+	switch name {
+	case "number", "id", "sha", "before", "after", "action", "created", "deleted", "forced", "draft", "merged",
+		"conclusion",
+		"private", "fork", "run_attempt":
+		return true
+	}
+	for _, end := range []string{"_id", "_sha", "_at", "_number", "_count"} {
+		if strings.HasSuffix(name, end) {
 			return true
 		}
 	}

@@ -20,6 +20,7 @@ func site(t *testing.T, text string) Site {
 		Key: "run", Text: text, Template: tmpl, Node: &syntax.Node{Value: text},
 		Inputs: []Input{{"free", "string"}, {"pick", "choice"}, {"count", "number"}},
 		Jobs:   []string{"a", "b"}, Needs: []string{"a"}, Before: []string{"one"}, Later: []string{"two"},
+		Outputs: map[string][]string{"A": {"x", "Y"}}, Matrix: []string{"os"},
 	}
 }
 
@@ -27,6 +28,9 @@ func TestInjectionFollowsWhereTextFlows(t *testing.T) {
 	for text, want := range map[string]int{
 		"${{ github.head_ref }}": 1, "${{ github.event.issue.title }}": 1, "${{ github.event.inputs.free }}": 1,
 		"${{ github.event.inputs.pick }}": 0, "${{ inputs.free }}": 1, "${{ inputs.pick }}": 0, "${{ inputs.count }}": 0,
+		"${{ github.event.pull_request.number }}": 0, "${{ github.event.pull_request.head.sha }}": 0,
+		"${{ github.event.workflow_run.head_branch }}": 1, "${{ github.event.comment.created_at }}": 0,
+		"${{ github.event }}": 1, "${{ toJSON(github.event) }}": 1,
 		"${{ inputs.undeclared }}": 1, "${{ inputs.*.x }}": 1, "${{ toJSON(inputs) }}": 1, "${{ github.sha }}": 0,
 		"${{ inputs.free == 'x' }}": 0, "${{ contains(inputs.free, 'x') }}": 0, "${{ inputs.free && 'yes' || 'no' }}": 0,
 		"${{ inputs.free || 'no' }}": 1, "${{ format('{0}', inputs.free) }}": 1,
@@ -57,6 +61,9 @@ func TestUndefinedNamesWhatIsMissing(t *testing.T) {
 		"${{ steps.two.outcome }}":  `the step "two" has not run yet at this place`,
 		"${{ steps.nope.outcome }}": `the job has no step with the id "nope"`,
 		"${{ needs.a.result }}":     "", "${{ needs.a.outputs.x }}": "",
+		"${{ needs.A.outputs.y }}": "", "${{ needs.a.outputs.*.x }}": "", "${{ needs.a.outputs }}": "",
+		"${{ needs.a.outputs.z }}": `the job "a" has no output "z"`,
+		"${{ matrix.OS }}":         "", "${{ matrix }}": "", "${{ matrix.arch }}": `no leg of the matrix has "arch"`,
 		"${{ needs.a.outcome }}": `a needed job has no property "outcome"`,
 		"${{ needs.b.result }}":  `the job "b" is not among this job's needs`,
 		"${{ needs.c.result }}":  `there is no job "c"`,
@@ -73,6 +80,22 @@ func TestUndefinedNamesWhatIsMissing(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestAlwaysTrueFindsTexts(t *testing.T) {
+	for text, want := range map[string]int{
+		"github.ref == 'a' || 'b'": 1, "'false'": 1, "${{ 'x' }}": 1, "${{ true }} ": 1, "toJSON(env)": 1, "'a' && 'b'": 1,
+		"env.A && 'b'": 0, "true": 0, "always()": 0, "''": 0, "env.A || ''": 0, "github.ref == 'a' || github.ref == 'b'": 0,
+		"contains('a b', env.A)": 0, "": 0,
+	} {
+		cond, err := expr.ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AlwaysTrue(Site{Key: "if", Text: text, Condition: cond}); len(got) != want {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }

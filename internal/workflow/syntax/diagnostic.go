@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Severity says whether a diagnostic stops the compilation.
+// Severity says how much a diagnostic matters. Only an error stops the compilation.
 type Severity string
 
 // Severities.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
+	Info    Severity = "info"
 )
 
 // Diagnostic is one problem of a workflow file, for its author.
@@ -50,6 +51,7 @@ type Reports struct {
 	worst     Severity // of those
 	suggested int
 	failed    bool
+	ours      *Node // the first thing in the file that is Fairlead's own
 }
 
 // NewReports starts a collection for the file at path.
@@ -68,15 +70,51 @@ func (r *Reports) Add(code Code, at Range, message, hint string) {
 	if r.seen[d] {
 		return
 	}
-	if len(r.list) >= reportsMax {
-		r.left++
-		if r.worst != Error {
-			r.worst = d.Severity
-		}
+	if len(r.list) >= reportsMax && !r.makeRoom(d) {
 		return
 	}
 	r.seen[d] = true
 	r.list = append(r.list, d)
+}
+
+// makeRoom leaves out d, or in favour of an error the last that is none: what stops the
+// file from running must not be hidden behind what does not.
+func (r *Reports) makeRoom(d Diagnostic) bool {
+	at := -1
+	if d.Severity == Error {
+		for i := len(r.list) - 1; i >= 0 && at < 0; i-- {
+			if r.list[i].Severity != Error {
+				at = i
+			}
+		}
+	}
+	out := d
+	if at >= 0 {
+		out = r.list[at]
+		r.list = slices.Delete(r.list, at, at+1)
+	}
+	r.left++
+	if r.left == 1 || rank(out.Severity) < rank(r.worst) {
+		r.worst = out.Severity
+	}
+	return at >= 0
+}
+
+func rank(s Severity) int { return slices.Index([]Severity{Error, Warning, Info}, s) }
+
+// own notes the first use of something that is Fairlead's own.
+func (r *Reports) own(n *Node) {
+	if r.ours == nil {
+		r.ours = n
+	}
+}
+
+// reportOwn says that a file among those of another system runs only here.
+func (r *Reports) reportOwn() {
+	if r.ours != nil && strings.Contains("/"+r.path, "/.github/workflows/") {
+		r.Add(CodeFairleadOnly, r.ours.Range, Quote(r.ours.Value)+" is Fairlead's own, so the workflow runs only on Fairlead",
+			"keep such workflows in .fairlead/workflows, which other systems don't read")
+	}
 }
 
 // Failed reports whether an error was added.
@@ -106,9 +144,17 @@ func (r *Reports) Sorted() []Diagnostic {
 
 // Suggest is a hint that names the candidate most like word, or otherwise.
 func (r *Reports) Suggest(word string, candidates []string, otherwise string) string {
+	if best := r.similar(word, candidates); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return otherwise
+}
+
+// similar is the candidate most like word; empty when none is.
+func (r *Reports) similar(word string, candidates []string) string {
 	const wordMax = 60
 	if r.suggested >= suggestionsMax || len(word) > wordMax {
-		return otherwise
+		return ""
 	}
 	r.suggested++
 	best, bestDistance := "", 3
@@ -117,10 +163,7 @@ func (r *Reports) Suggest(word string, candidates []string, otherwise string) st
 			best, bestDistance = c, d
 		}
 	}
-	if best == "" {
-		return otherwise
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // distance counts the edits (insert, delete, replace, swap neighbours) between a and b.

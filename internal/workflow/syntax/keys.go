@@ -3,97 +3,220 @@ package syntax
 // key is one key of the language at one place. A key with a later text is known, but
 // not part of this release; the text says what to do instead.
 type key struct {
-	name  string
-	later string
-	code  Code // for a later key; CodeNotAvailable when empty
+	name     string
+	value    shape
+	required bool
+	hint     string // for the report that a required key is missing
+	later    string
+	code     Code // for a later key; CodeNotAvailable when empty
+	ours     bool // Fairlead's own: the workflow runs nowhere else
 }
 
 func workflowKeys() []key {
 	return []key{
-		{name: "name"}, {name: "description"}, {name: "on"}, {name: "env"}, {name: "jobs"},
-		{name: "run-name", later: "remove it; a run carries the workflow's name and the commit"},
-		{name: "permissions", later: "remove it; jobs get no token at all yet, so there is nothing to permit or deny"},
-		{name: "defaults", later: "write shell and working-directory at each step"},
-		{name: "concurrency", later: "remove it; runs of one workflow don't wait for each other yet"},
+		{name: "name", value: text()}, {name: "description", value: text()},
+		{name: "run-name", value: text().evaluated()},
+		{name: "on"},
+		{name: "env", value: envShape()},
+		{name: "permissions", value: permissionsShape()},
+		{name: "defaults", value: defaultsShape()},
+		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(),
+			code: CodeUnsupportedConcurrency, later: "remove it; runs of one workflow don't wait for each other yet"},
+		{name: "jobs"},
 	}
 }
 
 func jobKeys() []key {
 	return []key{
-		{name: "name"}, {name: "needs"}, {name: "if"}, {name: "runs-on"}, {name: "env"}, {name: "steps"},
-		{name: "timeout-minutes"}, {name: "continue-on-error"}, {name: "retry"}, {name: "effects"},
-		{name: "environment", later: "remove the job, or run it elsewhere until deployments are available",
-			code: CodeDeployNotAvailable},
-		{name: "permissions", later: "remove it; jobs get no token at all yet, so there is nothing to permit or deny"},
-		{name: "concurrency", later: "remove it; jobs don't wait for other runs yet"},
+		{name: "name", value: text().evaluated()}, {name: "needs", value: wordOrList()},
+		{name: "if", value: conditionShape()}, {name: "runs-on", value: runsOnShape()},
+		{name: "env", value: envShape()}, {name: "steps"},
+		{name: "timeout-minutes", value: number().evaluated()},
+		{name: "continue-on-error", value: truth().evaluated()},
+		{name: "retry", value: keysOf("retry", retryKeys), ours: true},
+		{name: "effects", value: oneOf("external"), ours: true},
+		{name: "permissions", value: permissionsShape()},
+		{name: "defaults", value: keysOf("defaults", jobDefaultsKeys)},
+		{name: "environment", value: environmentShape(), code: CodeDeployNotAvailable,
+			later: "remove the job, or run it elsewhere until deployments are available"},
+		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
+			later: "remove it; jobs don't wait for other runs yet"},
 		{name: "outputs", later: "keep steps that pass values to each other in one job"},
-		{name: "defaults", later: "write shell and working-directory at each step"},
-		{name: "strategy", later: "write each combination as a job of its own; an anchor can hold what they share"},
-		{name: "container", later: "choose a runner that has the tools, with runs-on"},
-		{name: "services", later: "start the service in a step of the job"},
-		{name: "uses", later: "copy the jobs of the called workflow into this one"},
-		{name: "with", later: "it belongs to uses, which is not available yet"},
-		{name: "secrets", later: "it belongs to uses, which is not available yet"},
-		{name: "snapshot", later: "remove it; images of runners can't be made from jobs yet"},
-		{name: "cancel-timeout-minutes", later: "remove it; the server's own grace period applies"},
-		{name: "artifacts", later: "keep steps that use each other's files in one job"},
-		{name: "resources", later: "choose a runner of the right size, with runs-on"},
-		{name: "network", later: "remove it; the pool decides about the network"},
-		{name: "fallback", later: "name the pool that shall run the job, with runs-on"},
-		{name: "tests", later: "print the results; the log keeps them"},
+		{name: "strategy",
+			later: "write each combination as a job of its own; an anchor can hold what they share"},
+		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated(),
+			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},
+		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated(),
+			code: CodeUnsupportedServices, later: "start the service in a step of the job"},
+		{name: "uses", value: word(), code: CodeUnsupportedCall, later: "copy the jobs of the called workflow into this one"},
+		{name: "with", value: mapOf(text()).evaluated()},
+		{name: "secrets", value: oneOf("inherit").or(mapOf(text())).evaluated()},
+		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)),
+			later: "remove it; images of runners can't be made from jobs yet"},
+		{name: "cancel-timeout-minutes", value: number().evaluated(),
+			later: "remove it; the server's own grace period applies"},
+		{name: "artifacts", value: mapOf(word()), ours: true, later: "keep steps that use each other's files in one job"},
+		{name: "resources", value: keysOf("resources", resourceKeys), ours: true,
+			later: "choose a runner of the right size, with runs-on"},
+		{name: "network", value: oneOf("none").or(keysOf("network", networkKeys)), ours: true,
+			later: "remove it; the pool decides about the network"},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
+			later: "name the pool that shall run the job, with runs-on"},
+		{name: "tests", value: keysOf("tests", testsKeys), ours: true, later: "print the results; the log keeps them"},
 	}
+}
+
+// callKeys are the keys that a job may have beside uses.
+func callKeys() []string {
+	return []string{"name", "uses", "with", "secrets", "needs", "if", "permissions", "concurrency", "strategy"}
 }
 
 func stepKeys() []key {
+	const belongs = "it belongs to background, which is not available yet"
 	return []key{
-		{name: "id"}, {name: "name"}, {name: "if"}, {name: "run"}, {name: "uses"}, {name: "with"},
-		{name: "env"}, {name: "shell"}, {name: "working-directory"},
-		{name: "continue-on-error"}, {name: "timeout-minutes"}, {name: "cleanup"},
-		{name: "deploy", later: "remove the job, or run it elsewhere until deployments are available",
-			code: CodeDeployNotAvailable},
-		{name: "tests", later: "print the results; the log keeps them"},
-		{name: "idempotency-key", later: "use the variable FAIRLEAD_IDEMPOTENCY_KEY, which every step has"},
-		{name: "background", later: "start the process in the script with &, and wait for it in the same step"},
-		{name: "wait", later: "it belongs to background, which is not available yet"},
-		{name: "wait-all", later: "it belongs to background, which is not available yet"},
-		{name: "cancel", later: "it belongs to background, which is not available yet"},
-		{name: "parallel", later: "write the steps one after another, or as jobs"},
+		{name: "id", value: word()}, {name: "name", value: text().evaluated()},
+		{name: "if", value: conditionShape()},
+		{name: "run", value: text().evaluated()}, {name: "uses", value: word()},
+		{name: "with", value: mapOf(text()).evaluated().orEmpty()},
+		{name: "env", value: envShape()}, {name: "shell", value: word().evaluated()},
+		{name: "working-directory", value: text().evaluated()},
+		{name: "continue-on-error", value: truth().evaluated()},
+		{name: "timeout-minutes", value: number().evaluated()},
+		{name: "cleanup", value: truth(), ours: true},
+		{name: "deploy", value: word(), ours: true, code: CodeDeployNotAvailable,
+			later: "remove the job, or run it elsewhere until deployments are available"},
+		{name: "tests", value: keysOf("tests", testsKeys), ours: true, later: "print the results; the log keeps them"},
+		{name: "idempotency-key", value: text().evaluated(), ours: true,
+			later: "use the variable FAIRLEAD_IDEMPOTENCY_KEY, which every step has"},
+		{name: "background", value: truth(), code: CodeUnsupportedBackground,
+			later: "start the process in the script with &, and wait for it in the same step"},
+		{name: "wait", value: wordOrList(), code: CodeUnsupportedBackground, later: belongs},
+		{name: "wait-all", value: truth().orEmpty(), code: CodeUnsupportedBackground, later: belongs},
+		{name: "cancel", value: word(), code: CodeUnsupportedBackground, later: belongs},
+		{name: "parallel", value: listOf(anything()), code: CodeUnsupportedBackground,
+			later: "write the steps one after another, or as jobs"},
 	}
 }
 
-func pushKeys() []key {
-	return []key{
-		{name: "branches"}, {name: "branches-ignore"}, {name: "tags"}, {name: "tags-ignore"},
-		{name: "paths", later: "remove it; the workflow then runs whichever files changed"},
-		{name: "paths-ignore", later: "remove it; the workflow then runs whichever files changed"},
-	}
+// stepActions are the keys that say what a step does; a step has exactly one of them.
+func stepActions() []string {
+	return []string{"run", "uses", "deploy", "wait", "wait-all", "cancel", "parallel"}
 }
 
-func dispatchKeys() []key { return []key{{name: "inputs"}} }
+// conditionShape is that of if. Its text is an expression with or without ${{ }}.
+func conditionShape() shape { return text().evaluated() }
 
-func inputKeys() []key {
-	return []key{{name: "description"}, {name: "required"}, {name: "default"}, {name: "type"}, {name: "options"}}
+// envShape is that of env. That it may be empty (all entries commented out is common and
+// harmless) is our leniency.
+func envShape() shape { return mapOf(text()).evaluated().orEmpty() }
+
+func runsOnShape() shape {
+	labels := wordOrList()
+	labels.filled = true
+	return labels.or(keysOf("runs-on", runnerKeys)).evaluated()
 }
-
-func retryKeys() []key { return []key{{name: "max"}, {name: "on"}, {name: "backoff"}} }
 
 // runnerKeys are the keys of runs-on in its long form.
 func runnerKeys() []key {
+	labels := wordOrList()
 	return []key{
-		{name: "labels"},
-		{name: "group", later: "name the labels of the pool"},
-		{name: "fallback", later: "name the pool that shall run the job"},
+		{name: "labels", value: labels},
+		{name: "group", value: word(), code: CodeUnsupportedRunnerGroup, later: "name the labels of the pool"},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
+			later: "name the pool that shall run the job"},
 	}
 }
 
-// laterEvents are the events of the language that nothing can send to this release.
-func laterEvents() []string {
-	return []string{
-		"branch_protection_rule", "check_run", "check_suite", "create", "delete", "deployment",
-		"deployment_status", "discussion", "discussion_comment", "fork", "gollum", "image_version",
-		"issue_comment", "issues", "label", "merge_group", "milestone", "page_build", "public",
-		"pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_target",
-		"registry_package", "release", "repository_dispatch", "schedule", "status", "watch",
-		"workflow_call", "workflow_run",
+func fallbackKeys() []key {
+	return []key{{name: "after", value: word(), required: true}, {name: "runs-on", value: wordOrList(), required: true}}
+}
+
+func concurrencyShape() shape {
+	return word().or(keysOf("concurrency", concurrencyKeys)).evaluated()
+}
+
+func concurrencyKeys() []key {
+	return []key{
+		{name: "group", value: word(), required: true, hint: "runs with the same group wait for each other"},
+		{name: "cancel-in-progress", value: truth()},
+		{name: "queue", value: oneOf("single", "max")},
 	}
+}
+
+func environmentShape() shape {
+	return text().or(keysOf("environment", environmentKeys)).evaluated()
+}
+
+func environmentKeys() []key {
+	return []key{{name: "name", value: text(), required: true}, {name: "url", value: text()},
+		{name: "deployment", value: truth()}}
+}
+
+func defaultsShape() shape { return keysOf("defaults", defaultsKeys) }
+
+func defaultsKeys() []key {
+	return []key{{name: "run", value: keysOf("defaults.run", runDefaultsKeys)}}
+}
+
+// jobDefaultsKeys are those of a job, where expressions may stand.
+func jobDefaultsKeys() []key {
+	return []key{{name: "run", value: keysOf("defaults.run", runDefaultsKeys).evaluated()}}
+}
+
+func runDefaultsKeys() []key {
+	return []key{{name: "shell", value: word()}, {name: "working-directory", value: word()}}
+}
+
+func containerKeys() []key {
+	return []key{
+		{name: "image", value: word(), required: true, hint: "name an image, like image: alpine:3.20"},
+		{name: "credentials", value: keysOf("credentials", credentialsKeys)},
+		{name: "env", value: mapOf(text())}, {name: "ports", value: listOf(word())},
+		{name: "volumes", value: listOf(word())}, {name: "options", value: text()},
+	}
+}
+
+func serviceKeys() []key {
+	return append(containerKeys(), key{name: "entrypoint", value: text()}, key{name: "command", value: text()})
+}
+
+func credentialsKeys() []key {
+	return []key{{name: "username", value: word()}, {name: "password", value: word()}}
+}
+
+func snapshotKeys() []key {
+	return []key{{name: "image-name", value: word(), required: true}, {name: "if", value: conditionShape()},
+		{name: "version", value: word()}}
+}
+
+func retryKeys() []key {
+	return []key{{name: "max", value: number()}, {name: "on", value: wordOrList()}, {name: "backoff", value: word()}}
+}
+
+func resourceKeys() []key {
+	size := word()
+	return []key{{name: "cpu", value: size}, {name: "memory", value: size}, {name: "disk", value: size},
+		{name: "gpu", value: size}}
+}
+
+func networkKeys() []key { return []key{{name: "egress", value: wordOrList(), required: true}} }
+
+func testsKeys() []key { return []key{{name: "junit", value: wordOrList(), required: true}} }
+
+// permissionsShape is that of permissions: read-all, write-all, or a level for each scope.
+func permissionsShape() shape {
+	return oneOf("read-all", "write-all").or(keysOf("permissions", scopeKeys))
+}
+
+// scopeKeys are the scopes of permissions with the levels that each can have.
+func scopeKeys() []key {
+	var out []key
+	for _, name := range []string{"actions", "artifact-metadata", "attestations", "checks", "code-quality", "contents",
+		"deployments", "discussions", "drives", "issues", "packages", "pages", "pull-requests", "repository-projects",
+		"security-events", "statuses"} {
+		out = append(out, key{name: name, value: oneOf("read", "write", "none")})
+	}
+	return append(out, key{name: "copilot-requests", value: oneOf("write", "none")},
+		key{name: "id-token", value: oneOf("write", "none")}, key{name: "models", value: oneOf("read", "none")},
+		key{name: "vulnerability-alerts", value: oneOf("read", "none")})
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
 // Bounds of one file. A zero field means no file passes, so take them from
@@ -27,15 +28,20 @@ type Bounds struct {
 // none of them.
 func Load(text []byte, bounds Bounds, reports *Reports) *Node {
 	if len(text) > bounds.SourceBytes {
-		reports.Add(CodeSourceTooLarge, Range{}, fmt.Sprintf("the file has %d bytes; at most %d are allowed",
-			len(text), bounds.SourceBytes), "split the workflow, or move long scripts into files of the repository")
+		reports.Add(CodeSourceTooLarge, Range{}, fmt.Sprintf("the file has more than %d bytes", bounds.SourceBytes),
+			"split the workflow, or move long scripts into files of the repository")
 		return nil
 	}
 	src := newSource(string(text))
 	if !readable(src, reports) {
 		return nil
 	}
-	document := compose(src, reports)
+	const farAbove = 2
+	if estimate(src) > farAbove*bounds.Nodes+farAbove {
+		tooManyNodes(Range{}, bounds, reports)
+		return nil
+	}
+	document := compose(src, bounds, reports)
 	if document == nil {
 		return nil
 	}
@@ -68,8 +74,9 @@ func readable(src *source, reports *Reports) bool {
 }
 
 // compose parses the one document of the file.
-func compose(src *source, reports *Reports) *yaml.Node {
-	load, err := yaml.NewLoader(strings.NewReader(src.text))
+func compose(src *source, bounds Bounds, reports *Reports) *yaml.Node {
+	load, err := yaml.NewLoader(strings.NewReader(src.text),
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(bounds.Depth+10))))
 	var document, another yaml.Node
 	if err == nil {
 		err = load.Load(&document)
@@ -93,11 +100,11 @@ func compose(src *source, reports *Reports) *yaml.Node {
 			return document.Content[0]
 		}
 	}
-	reportYAML(src, err, reports)
+	reportYAML(src, err, bounds, reports)
 	return nil
 }
 
-func reportYAML(src *source, err error, reports *Reports) {
+func reportYAML(src *source, err error, bounds Bounds, reports *Reports) {
 	var broken *yaml.LoadError
 	if !errors.As(err, &broken) {
 		reports.Add(CodeInvalidYAML, Range{}, "the file is not valid YAML: "+err.Error(), "")
@@ -111,18 +118,52 @@ func reportYAML(src *source, err error, reports *Reports) {
 	if broken.ContextMsg != "" {
 		message = broken.ContextMsg + ": " + message
 	}
-	code, hint := CodeInvalidYAML, ""
-	switch {
-	case strings.Contains(message, "max depth"):
-		code, hint = CodeTooDeep, "nothing in a workflow nests that deep"
-	case strings.Contains(message, "mapping values are not allowed"):
-		hint = "check the indentation, and put a value that contains \": \" in quotes"
-	case strings.Contains(message, "cannot start any token"):
-		hint = "indent with spaces, not tabs, and put a value that starts with a special character in quotes"
-	case strings.Contains(message, "anchor"):
-		hint = "define the anchor with &name before it is used with *name"
+	if strings.Contains(message, "max depth") {
+		reports.Add(CodeTooDeep, Range{Start: src.clamp(at)}, fmt.Sprintf("nested more than %d levels deep", bounds.Depth),
+			"nothing in a workflow nests that deep")
+		return
 	}
-	reports.Add(code, Range{Start: src.clamp(at)}, "the file is not valid YAML: "+message, hint)
+	if opened := (Pos{broken.ContextMark.Line, broken.ContextMark.Column}); opened.Line > 0 &&
+		strings.TrimSpace(src.text[src.offset(at):]) == "" {
+		at = opened // what is not closed before the end is shown where it was opened
+	}
+	flow := strings.Contains(message, "parsing a flow")
+	afterQuote := src.offset(at) > 0 && strings.ContainsRune(`'"`, rune(src.text[src.offset(at)-1]))
+	message, hint := plainYAML(message)
+	if afterQuote {
+		message, hint = "a value goes on after its closing quote", `inside single quotes a ' is written twice, as in 'it''s'`
+	}
+	if flow && broken.ContextMark.Line != at.Line {
+		hint += fmt.Sprintf("; it begins in line %d", broken.ContextMark.Line)
+	}
+	reports.Add(CodeInvalidYAML, Range{Start: src.clamp(at)}, "the file is not valid YAML: "+message, hint)
+}
+
+// plainYAML says what the parser means to somebody who does not know how YAML is parsed.
+func plainYAML(message string) (plain, hint string) {
+	for _, known := range []struct{ part, plain, hint string }{
+		{"mapping values are not allowed", "a second \": \" in one value",
+			"check the indentation, and put a value that contains \": \" in quotes"},
+		{"cannot start any token", "a character that no value can start with",
+			"indent with spaces, not tabs, and put a value that starts with a special character in quotes"},
+		{"anchor", "", "define the anchor with &name before it is used with *name"},
+		{"expected '-' indicator", "this line stands in a list and does not start with a dash",
+			"start it with \"- \", or indent it so that it belongs to the entry above"},
+		{"did not find expected key", "this line is not a key with a value",
+			"check the indentation of this line and of the one above"},
+		{"did not find expected ',' or ']'", "a list in brackets is not closed", "close it with ]"},
+		{"did not find expected ',' or '}'", "a mapping in braces is not closed", "close it with }"},
+		{"scanning a quoted scalar", "a text in quotes is not closed", "close the text with the quote that it starts with"},
+		{"could not find expected ':'", "a key without a colon ends before this place", "write key: value"},
+	} {
+		if strings.Contains(message, known.part) {
+			if known.plain == "" {
+				known.plain = message
+			}
+			return known.plain, known.hint
+		}
+	}
+	return message, ""
 }
 
 // clamp moves a place that a parser gave into the file.
@@ -202,14 +243,22 @@ func (l *loader) charge(at Range, depth, nodes, levels, bytes int) *Node {
 		return l.stop(CodeTooDeep, at, fmt.Sprintf("nested %d levels deep; at most %d are allowed",
 			depth+levels-1, l.bounds.Depth), "nothing in a workflow nests that deep")
 	case l.nodes > l.bounds.Nodes:
-		return l.stop(CodeTooManyNodes, at, fmt.Sprintf("the file has more than %d nodes once its aliases are expanded",
-			l.bounds.Nodes), "split the workflow, and use fewer aliases inside anchors")
+		if !l.stopped {
+			tooManyNodes(at, l.bounds, l.reports)
+		}
+		l.stopped = true
+		return &Node{Range: at, Type: TypeNull, src: l.src}
 	case l.bytes > l.bounds.ScalarBytes:
 		return l.stop(CodeTooMuchText, at,
 			fmt.Sprintf("the file has more than %d bytes of text once its aliases are expanded",
 				l.bounds.ScalarBytes), "move long scripts into files of the repository")
 	}
 	return nil
+}
+
+func tooManyNodes(at Range, bounds Bounds, reports *Reports) {
+	reports.Add(CodeTooManyNodes, at, fmt.Sprintf("the file has more than %d nodes once its aliases are expanded",
+		bounds.Nodes), "split the workflow, and use fewer aliases inside anchors")
 }
 
 func (l *loader) alias(n *yaml.Node, at Range, depth int) *Node {
@@ -289,7 +338,7 @@ func (l *loader) scalar(n *yaml.Node, out *Node) {
 	want := map[string]Type{"!!null": TypeNull, "!!bool": TypeBool, "!!int": TypeInt, "!!float": TypeFloat}
 	wanted, ok := want[n.ShortTag()]
 	found := resolve(n.Value)
-	if !ok || found != wanted && !(wanted == TypeFloat && found == TypeInt) {
+	if !ok || out.Style != StylePlain || found != wanted && !(wanted == TypeFloat && found == TypeInt) {
 		l.reports.Add(CodeUnsupportedTag, out.Range, "the tag "+Quote(n.Tag)+" has no meaning here", "remove it")
 	}
 	out.Type = found

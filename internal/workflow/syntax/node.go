@@ -55,7 +55,8 @@ type Node struct {
 	Pairs []Pair // of a mapping, in the order of the file
 	Items []*Node
 
-	src *source
+	src   *source
+	unfit bool // reported as no value for its key, so nothing more is said of it
 	// Where the last walk of Place stopped: trace stands before Value[traced].
 	trace  *tracer
 	traced int

@@ -5,29 +5,94 @@ import "fmt"
 // Workflow is the typed form of a file. A field whose key is absent is nil; a value of
 // the wrong type was reported and is nil too, so that the rest can still be checked.
 type Workflow struct {
-	Root *Node
-	Name *Node
-	On   *On
-	Env  []Variable
-	Jobs []*Job
+	Root        *Node
+	Name        *Node
+	RunName     *Node
+	On          *On
+	Env         []Variable
+	EnvFrom     *Node // an expression that gives the whole of env
+	Permissions *Permissions
+	Defaults    Defaults
+	Concurrency *Concurrency
+	Jobs        []*Job
 }
 
 // Variable is one entry of an env mapping; Value is a scalar.
 type Variable struct{ Name, Value *Node }
 
+// Permissions is what the token of a job may do: a word for all scopes, or scopes with levels.
+type Permissions struct {
+	Key    *Node
+	All    *Node
+	Scopes []Pair
+}
+
+// Defaults are what steps with run have unless they say otherwise.
+type Defaults struct {
+	Shell, WorkDir *Node
+	From           *Node // an expression that gives both
+}
+
+// Concurrency is a group of runs or jobs that wait for each other.
+type Concurrency struct{ Group, CancelInProgress, Queue *Node }
+
+// Environment is where a job deploys to.
+type Environment struct{ Name, URL, Deployment *Node }
+
+// Container is the image that a job or a service runs in.
+type Container struct {
+	Name                *Node // of a service
+	Image, Options      *Node
+	Username, Password  *Node
+	Env                 []Variable
+	Ports, Volumes      []*Node
+	Entrypoint, Command *Node // of a service
+}
+
+// Call is what a job passes to the workflow that it calls.
+type Call struct {
+	Uses    *Node
+	With    []Pair
+	Secrets []Pair
+	Inherit *Node // secrets: inherit
+}
+
+// Snapshot is the image that a job leaves behind.
+type Snapshot struct{ ImageName, If, Version *Node }
+
 // Job is one entry of jobs.
 type Job struct {
-	ID       *Node
-	Name     *Node
-	Needs    []*Node
-	If       *Node
-	RunsOn   []*Node // labels; one of them may be an expression that gives a list
-	Env      []Variable
-	Timeout  *Node
-	SoftFail *Node
-	Retry    *Retry
-	Effects  *Node
-	Steps    []*Step
+	ID          *Node
+	Name        *Node
+	Needs       []*Node
+	If          *Node
+	RunsOn      []*Node // labels; one of them may be an expression that gives a list
+	Group       *Node   // of runners
+	Env         []Variable
+	EnvFrom     *Node // an expression that gives the whole of env
+	Permissions *Permissions
+	Defaults    Defaults
+	Concurrency *Concurrency
+	Environment *Environment
+	Container   *Container
+	Services    []*Container
+	Call        *Call
+	Snapshot    *Snapshot
+	Timeout     *Node
+	SoftFail    *Node
+	Retry       *Retry
+	Effects     *Node
+	Steps       []*Step
+
+	// Other are values of keys that are not available yet. Their expressions are checked all the same.
+	Other []Site
+}
+
+// Site is a value that may hold expressions, and the key whose rules it is under.
+type Site struct {
+	Key   string
+	Under string // the name, in GitHub's schema, of what says which contexts it may use
+	Value *Node
 }
 
 // Retry is the retry policy of a job.
@@ -47,7 +112,9 @@ type Step struct {
 	Run      *Node
 	Uses     *Node
 	With     []Pair
+	WithFrom *Node // an expression that gives the whole of with
 	Env      []Variable
+	EnvFrom  *Node // an expression that gives the whole of env
 	Shell    *Node
 	WorkDir  *Node
 	SoftFail *Node
@@ -56,34 +123,43 @@ type Step struct {
 }
 
 // reader walks a tree and reports what does not fit the language.
-type reader struct{ reports *Reports }
+type reader struct {
+	reports   *Reports
+	job, step []key // the tables that are needed most often
+}
+
+func newReader(reports *Reports) *reader { return &reader{reports, jobKeys(), stepKeys()} }
 
 // Read turns the tree of a file into its typed form and reports everything in it that
 // the language or this release doesn't have.
 func Read(root *Node, reports *Reports) *Workflow {
-	r := &reader{reports}
+	r := newReader(reports)
 	w := &Workflow{Root: root}
 	top := r.top(root)
-	w.Name = r.text(top["name"], "name")
-	r.text(top["description"], "description")
+	w.Name = scalarOf(top["name"])
+	w.RunName = scalarOf(top["run-name"])
 	w.On = r.on(root, top["on"])
-	w.Env = r.env(top["env"])
+	w.Env, w.EnvFrom = envOf(top["env"])
+	w.Permissions = permissionsOf(top["permissions"])
+	w.Defaults = defaultsOf(top["defaults"])
+	w.Concurrency = r.concurrency(top["concurrency"])
 	w.Jobs = r.jobs(root, top["jobs"])
+	reports.reportOwn()
 	return w
 }
 
 // ReadTriggers reads only what says when a workflow starts: its name and events. What
 // is wrong elsewhere in the file is not reported.
 func ReadTriggers(root *Node, reports *Reports) *Workflow {
-	quiet := &reader{NewReports("")}
-	r := &reader{reports}
+	quiet := &reader{reports: NewReports("")}
+	r := &reader{reports: reports}
 	w := &Workflow{Root: root}
 	if root.Kind != Mapping {
 		r.top(root)
 		return w
 	}
 	top := quiet.top(root)
-	w.Name = r.text(top["name"], "name")
+	w.Name = scalarOf(top["name"])
 	w.On = r.on(root, top["on"])
 	return w
 }
@@ -107,31 +183,7 @@ func (r *reader) top(root *Node) map[string]Pair {
 
 // fields checks the keys of a mapping against a table and returns the known ones.
 func (r *reader) fields(n *Node, where string, keys []key) map[string]Pair {
-	known := make(map[string]Pair, len(n.Pairs))
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.name
-	}
-	for _, pair := range n.Pairs {
-		name := pair.Key.Value
-		at := -1
-		for i := range keys {
-			if keys[i].name == name {
-				at = i
-			}
-		}
-		switch {
-		case at < 0:
-			hint := r.reports.Suggest(name, names, "")
-			r.add(CodeUnknownKey, pair.Key, hint, "%s has no key %s", where, Quote(name))
-		case keys[at].later != "":
-			r.later(pair.Key, keys[at])
-			known[name] = pair
-		default:
-			known[name] = pair
-		}
-	}
-	return known
+	return r.known(n, where, keys, false)
 }
 
 func (r *reader) later(at *Node, k key) {
@@ -172,50 +224,9 @@ func (r *reader) scalar(p Pair, what string) *Node {
 	return p.Value
 }
 
-// text wants a scalar; numbers and booleans are taken by their text.
-func (r *reader) text(p Pair, what string) *Node { return r.scalar(p, what) }
-
-// scalars wants one value or a list of values.
-func (r *reader) scalars(p Pair, what string) []*Node {
-	if p.Value == nil || p.Value.Kind != Sequence {
-		if n := r.scalar(p, what); n != nil {
-			return []*Node{n}
-		}
-		return nil
-	}
-	var out []*Node
-	for _, item := range p.Value.Items {
-		if n := r.scalar(Pair{item, item}, "an entry of "+what); n != nil {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// env reads a mapping of variables. An empty value is the empty text.
-func (r *reader) env(p Pair) []Variable {
-	if p.Value.IsNull() {
-		return nil // `env:` with all its entries commented out is common and harmless
-	}
-	n := r.mapping(p, "env")
-	if n == nil {
-		return nil
-	}
-	var out []Variable
-	for _, pair := range n.Pairs {
-		if pair.Value.Kind != Scalar {
-			r.add(CodeWrongType, pair.Value, "write the value as text, for example with toJSON or a | block",
-				"the variable %s must be a single value, not %s", Quote(pair.Key.Value), describe(pair.Value))
-			continue
-		}
-		out = append(out, Variable{pair.Key, pair.Value})
-	}
-	return out
-}
-
 func (r *reader) jobs(root *Node, p Pair) []*Job {
 	if p.Value == nil {
-		if root.Kind == Mapping {
+		if root.Kind == Mapping && p.Key == nil {
 			r.reports.Add(CodeMissingKey, Range{Start: root.Start}, "a workflow must have the key \"jobs\"", "")
 		}
 		return nil
@@ -224,13 +235,18 @@ func (r *reader) jobs(root *Node, p Pair) []*Job {
 		r.add(CodeNoJobs, p.Key, "add a job with runs-on and steps", "the workflow has no jobs")
 		return nil
 	}
+	if p.Value.Kind == Sequence {
+		r.add(CodeWrongType, p.Value, "write each job as its id with a colon, like test:, and its keys indented below",
+			"jobs must be a mapping, not a list")
+		return nil
+	}
 	n := r.mapping(p, "jobs")
 	if n == nil {
 		return nil
 	}
 	var out []*Job
 	for _, pair := range n.Pairs {
-		if job := r.job(pair); job != nil {
+		if job := r.readJob(pair); job != nil {
 			out = append(out, job)
 		}
 	}

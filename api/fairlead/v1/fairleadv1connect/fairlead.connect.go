@@ -71,6 +71,9 @@ const (
 	// RepositoryServiceGetRepositoryProcedure is the procedure name of the RepositoryService's
 	// GetRepository RPC.
 	RepositoryServiceGetRepositoryProcedure = "/fairlead.v1.RepositoryService/GetRepository"
+	// RepositoryServiceListWorkflowsProcedure is the procedure name of the RepositoryService's
+	// ListWorkflows RPC.
+	RepositoryServiceListWorkflowsProcedure = "/fairlead.v1.RepositoryService/ListWorkflows"
 	// RepositoryServiceNotifyPushProcedure is the procedure name of the RepositoryService's NotifyPush
 	// RPC.
 	RepositoryServiceNotifyPushProcedure = "/fairlead.v1.RepositoryService/NotifyPush"
@@ -685,6 +688,14 @@ var (
 			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
+	repositoryServiceListWorkflowsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("ListWorkflows"),
+			Procedure:        RepositoryServiceListWorkflowsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 	repositoryServiceNotifyPushSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType: connect.StreamTypeUnary,
@@ -701,6 +712,8 @@ type RepositoryServiceClient interface {
 	AddRepository(context.Context, *v1.AddRepositoryRequest) (*v1.AddRepositoryResponse, error)
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
+	// ListWorkflows reads the workflows at a ref, with what starts them and what they ask for.
+	ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -719,6 +732,8 @@ type RepositoryServiceHandler interface {
 	AddRepository(context.Context, *v1.AddRepositoryRequest) (*v1.AddRepositoryResponse, error)
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
+	// ListWorkflows reads the workflows at a ref, with what starts them and what they ask for.
+	ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -732,6 +747,7 @@ func RegisterRepositoryServiceHandler(server *connect.Server, svc RepositoryServ
 		connect.Method{Spec: repositoryServiceAddRepositorySpec(), Handler: adapter.addRepository},
 		connect.Method{Spec: repositoryServiceListRepositoriesSpec(), Handler: adapter.listRepositories},
 		connect.Method{Spec: repositoryServiceGetRepositorySpec(), Handler: adapter.getRepository},
+		connect.Method{Spec: repositoryServiceListWorkflowsSpec(), Handler: adapter.listWorkflows},
 		connect.Method{Spec: repositoryServiceNotifyPushSpec(), Handler: adapter.notifyPush},
 	)
 }
@@ -749,6 +765,10 @@ func (UnimplementedRepositoryServiceHandler) ListRepositories(context.Context, *
 
 func (UnimplementedRepositoryServiceHandler) GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.GetRepository is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.ListWorkflows is not implemented")
 }
 
 func (UnimplementedRepositoryServiceHandler) NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error) {
@@ -778,6 +798,14 @@ func (c *repositoryServiceClient) ListRepositories(ctx context.Context, req *v1.
 func (c *repositoryServiceClient) GetRepository(ctx context.Context, req *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error) {
 	var res v1.GetRepositoryResponse
 	if err := c.client.CallUnary(ctx, repositoryServiceGetRepositorySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) ListWorkflows(ctx context.Context, req *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error) {
+	var res v1.ListWorkflowsResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceListWorkflowsSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -823,6 +851,18 @@ func (h repositoryServiceHandler) getRepository(ctx context.Context, _ connect.S
 		return err
 	}
 	res, err := h.svc.GetRepository(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) listWorkflows(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListWorkflowsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListWorkflows(ctx, &req)
 	if err != nil {
 		return err
 	}

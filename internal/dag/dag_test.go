@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/fairlead-ci/fairlead/internal/web/dag"
+	"github.com/fairlead-ci/fairlead/internal/dag"
 )
 
 var size = dag.Size{Width: 100, Height: 20, GapX: 40, GapY: 10}

@@ -1,0 +1,119 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/workflow"
+)
+
+// workflowsView is what can be started by hand at a ref of a repository.
+type workflowsView struct {
+	ID, Name, Href string
+	Ref, Commit    string
+	Rows           []workflowView
+}
+
+type workflowView struct {
+	Path, Name, Events, Problem string
+	Form                        bool // it can be asked for
+	Key                         string
+	Inputs                      []inputView
+}
+
+type inputView struct {
+	ID, Name, Says, Type, Value string
+	Required, Checked           bool
+	Options                     []string
+}
+
+// inputPrefix is before the names of a workflow's inputs in a form.
+const inputPrefix = "input."
+
+func (p *Pages) showWorkflows(w http.ResponseWriter, r *http.Request) { p.showWorkflowsWith(w, r, nil) }
+
+// showWorkflowsWith is the page with a refusal on it; nil is none.
+func (p *Pages) showWorkflowsWith(w http.ResponseWriter, r *http.Request, refused *problem) {
+	of, ref := r.PathValue("repository"), r.FormValue("ref")
+	if of == "" {
+		of = r.PostFormValue("repository")
+	}
+	known, err := p.cfg.Repositories.GetRepository(r.Context(), &fairleadv1.GetRepositoryRequest{Repository: of})
+	if err != nil {
+		p.showError(w, r, err)
+		return
+	}
+	repository := presentable(known).GetRepository()
+	answer, err := p.cfg.Repositories.ListWorkflows(r.Context(),
+		&fairleadv1.ListWorkflowsRequest{Repository: of, Ref: ref})
+	if err != nil {
+		p.showError(w, r, err)
+		return
+	}
+	answer = presentable(answer)
+	v := workflowsView{ID: repository.GetRepository(), Name: repository.GetName(),
+		Href: "/repositories/" + repository.GetRepository(), Ref: answer.GetRef(), Commit: shortCommit(answer.GetCommit())}
+	for _, one := range answer.GetWorkflows() {
+		v.Rows = append(v.Rows, workflowViewOf(one, r, p.cfg.NewKey))
+	}
+	status := http.StatusOK
+	pg := page{Title: "Start a run of " + repository.GetName(), Section: "repositories",
+		Source: "internal/web/page_workflows.templ"}
+	if refused != nil {
+		status = refused.Status
+	}
+	p.render(w, r, status, workflowsPage(p.frame(r.Context(), pg), v, refused))
+}
+
+// workflowViewOf keeps what a form that was refused had in it.
+func workflowViewOf(one *fairleadv1.Workflow, r *http.Request, key func() string) workflowView {
+	v := workflowView{Path: one.GetPath(), Name: one.GetName(), Events: strings.Join(one.GetEvents(), ", "),
+		Problem: one.GetProblem()}
+	for _, event := range one.GetEvents() {
+		v.Form = v.Form || event == workflow.EventDispatch
+	}
+	if !v.Form {
+		return v
+	}
+	v.Key = key()
+	again := r.Method == http.MethodPost && r.PostFormValue("workflow") == one.GetPath()
+	for _, in := range one.GetInputs() {
+		i := inputView{ID: one.GetPath() + "/" + in.GetName(), Name: inputPrefix + in.GetName(), Says: in.GetDescription(),
+			Type: in.GetType(), Value: in.GetDefault(), Required: in.GetRequired(), Options: in.GetOptions()}
+		if again {
+			i.Value = r.PostFormValue(i.Name)
+		}
+		i.Says = orElse(i.Says, in.GetName())
+		i.Checked = i.Value == "true"
+		v.Inputs = append(v.Inputs, i)
+	}
+	return v
+}
+
+func (p *Pages) createRun(w http.ResponseWriter, r *http.Request) {
+	if !p.readForm(w, r) {
+		return
+	}
+	request := &fairleadv1.CreateRunRequest{Repository: r.PostFormValue("repository"), Ref: r.PostFormValue("ref"),
+		Workflow: r.PostFormValue("workflow"), Event: workflow.EventDispatch, Inputs: make(map[string]string)}
+	for name, values := range r.PostForm {
+		// A box that is not ticked sends nothing, so a hidden "false" is before each.
+		if name, ok := strings.CutPrefix(name, inputPrefix); ok && len(values) > 0 {
+			if last := values[len(values)-1]; last != "" {
+				request.Inputs[name] = last
+			}
+		}
+	}
+	answer, err := p.cfg.Runs.CreateRun(p.cfg.WithKey(r.Context(), r.PostFormValue("key"), request), request)
+	if err != nil {
+		refused := p.explain(r.Context(), err)
+		if refused.Status >= 500 {
+			p.showProblem(w, r, refused)
+			return
+		}
+		p.showWorkflowsWith(w, r, &refused)
+		return
+	}
+	http.Redirect(w, r, "/runs/"+answer.GetRun().GetRun(), http.StatusSeeOther)
+}

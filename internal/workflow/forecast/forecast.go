@@ -1,0 +1,213 @@
+// Package forecast says before a run which of a plan's jobs would run, and why.
+//
+// It is deliberately a forecast: it takes every job that runs for one that succeeds, and what
+// can't be known before (outputs, results of others, secrets) stays open instead of being
+// guessed. The core decides when the time comes.
+//
+// Invariants: a job is said to run or to be skipped only if nothing that is unknown could
+// change that, as long as jobs succeed; the same plan and event give the same forecast.
+//
+// Read next: internal/core/run/condition.go
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+)
+
+// Answer is what becomes of a job.
+type Answer string
+
+// Answers.
+const (
+	Runs  Answer = "runs"
+	Skips Answer = "skips"
+	Open  Answer = "open" // what it depends on is known later
+)
+
+// Job is the forecast of one job of a plan.
+type Job struct {
+	Answer Answer
+	Reason string // a sentence without its end
+}
+
+// Known is what is known of the event: the contexts github and inputs, as far as they are. A
+// value that is missing in github is unknown, not null.
+type Known struct {
+	Github, Inputs expr.Value
+}
+
+// Of gives the forecast of every job of a plan, by index.
+func Of(p *plan.Plan, known Known) []Job {
+	f := &forecast{plan: p, known: known, jobs: make([]Job, len(p.Jobs))}
+	for i := range p.Jobs {
+		f.job(i)
+	}
+	return f.jobs
+}
+
+type forecast struct {
+	plan  *plan.Plan
+	known Known
+	jobs  []Job // Answer "" is not asked yet
+}
+
+// job answers for a job after all that it needs; the plan has no circles.
+func (f *forecast) job(i int) Job {
+	if f.jobs[i].Answer == "" {
+		for _, need := range f.plan.Jobs[i].Needs {
+			f.job(need)
+		}
+		f.jobs[i] = f.answer(i)
+	}
+	return f.jobs[i]
+}
+
+func (f *forecast) answer(i int) Job {
+	job := &f.plan.Jobs[i]
+	condition, err := expr.ParseCondition(job.If)
+	if err != nil {
+		return Job{Open, fmt.Sprintf("its condition can't be read: %v", err)}
+	}
+	status := f.status(i)
+	if condition.Implicit() && status.skipped != "" {
+		return Job{Skips, fmt.Sprintf("%s, which it needs, is skipped", status.skipped)}
+	}
+	if why := f.unknown(condition, status); why != "" {
+		return Job{Open, why}
+	}
+	verdict, err := condition.Eval(expr.Env{Context: f.context(i), Status: status})
+	switch {
+	case err != nil:
+		return Job{Open, fmt.Sprintf("its condition can't be answered before: %v", err)}
+	case verdict.Holds && job.If == "":
+		return Job{Runs, afterNeeds(f.plan, job)}
+	case verdict.Holds:
+		return Job{Runs, fmt.Sprintf("its condition holds: %s", oneLine(job.If))}
+	}
+	return Job{Skips, fmt.Sprintf("its condition does not hold: %s", oneLine(job.If))}
+}
+
+func afterNeeds(p *plan.Plan, job *plan.Job) string {
+	if len(job.Needs) == 0 {
+		return "it needs no other job"
+	}
+	return "it needs " + names(p, job.Needs) + ", and runs when they have succeeded"
+}
+
+func names(p *plan.Plan, indexes []int) string {
+	var out []string
+	for _, i := range indexes {
+		out = append(out, p.Jobs[i].Key)
+	}
+	return strings.Join(out, ", ")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// status is what the status functions say, as long as jobs succeed.
+type status struct {
+	skipped string // the first ancestor that is skipped
+	open    bool   // of some ancestor it is not known
+}
+
+func (f *forecast) status(i int) status {
+	var s status
+	for _, a := range f.plan.Ancestors(i) {
+		switch f.job(a).Answer {
+		case Skips:
+			s.skipped = cmp.Or(s.skipped, f.plan.Jobs[a].Key)
+		case Open:
+			s.open = true
+		}
+	}
+	return s
+}
+
+// Success implements expr.Status. A skipped ancestor is no success.
+func (s status) Success([]string) bool { return s.skipped == "" }
+
+// Failure implements expr.Status.
+func (status) Failure([]string) bool { return false }
+
+// Cancelled implements expr.Status.
+func (status) Cancelled() bool { return false }
+
+// unknown says what keeps a condition from being answered now; empty when nothing does.
+func (f *forecast) unknown(condition *expr.Condition, s status) string {
+	statusMatters := condition.Implicit()
+	if t := condition.Template(); t != nil {
+		for _, call := range t.Calls() {
+			statusMatters = statusMatters || strings.EqualFold(call.Name, "success") && call.Args == 0
+			if call.Status && call.Args > 0 {
+				return "it asks for the status of single jobs"
+			}
+		}
+		for _, r := range t.References() {
+			if !f.has(r.Path) {
+				return fmt.Sprintf("it depends on %s, which is known when it is its turn", strings.Join(r.Path, "."))
+			}
+		}
+	}
+	if statusMatters && s.open && s.skipped == "" {
+		return "a job that it needs is open itself"
+	}
+	return ""
+}
+
+// has reports whether the value at a path is known.
+func (f *forecast) has(path []string) bool {
+	switch path[0] {
+	case "github":
+		return has(f.known.Github, path[1:])
+	case "inputs":
+		return true
+	case "needs":
+		at := -1
+		if len(path) == 3 && path[2] == "result" {
+			at = slices.IndexFunc(f.plan.Jobs, func(j plan.Job) bool { return strings.EqualFold(j.Key, path[1]) })
+		}
+		return at >= 0 && f.job(at).Answer != Open
+	}
+	return false
+}
+
+// has walks down an object; what is below a value that is no object is null, which is known.
+func has(v expr.Value, path []string) bool {
+	for _, name := range path {
+		if v.Kind() != expr.KindObject {
+			return v.Kind() != expr.KindArray
+		}
+		field, ok := v.Field(name)
+		if !ok {
+			return false
+		}
+		v = field
+	}
+	return v.Kind() != expr.KindObject || len(path) > 0
+}
+
+func (f *forecast) context(i int) func(string) (expr.Value, bool) {
+	return func(name string) (expr.Value, bool) {
+		switch name {
+		case "github":
+			return f.known.Github, true
+		case "inputs":
+			return f.known.Inputs, true
+		case "needs":
+			var fields []expr.Field
+			for _, need := range f.plan.Jobs[i].Needs {
+				result := map[Answer]string{Runs: "success", Skips: "skipped"}[f.job(need).Answer]
+				fields = append(fields, expr.Field{Name: f.plan.Jobs[need].Key,
+					Value: expr.Object(expr.Field{Name: "result", Value: expr.String(result)})})
+			}
+			return expr.Object(fields...), true
+		}
+		return expr.Value{}, false
+	}
+}

@@ -1,0 +1,53 @@
+package forecast
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow"
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+)
+
+// TestForecasts: each job says in its name what becomes of it.
+func TestForecasts(t *testing.T) {
+	const rest = "runs-on: x, steps: [{run: ':'}]"
+	const text = `
+on: {push: , workflow_dispatch: {inputs: {deep: {type: boolean, default: true}}}}
+jobs:
+  a: {name: "runs: it needs no other job", REST}
+  b: {name: "runs: it needs a, and runs when", needs: a, REST}
+  c: {name: "skips: its condition does not hold", if: "github.ref == 'refs/heads/x'", REST}
+  d: {name: "skips: c, which it needs, is skipped", needs: [a, c], REST}
+  e: {name: "skips: c, which it needs, is skipped", needs: d, REST}
+  f: {name: "runs: its condition holds", if: always(), needs: [c, e], REST}
+  g: {name: "runs: its condition holds", if: "always() && needs.a.result == 'success'", needs: [a, d], REST}
+  h: {name: "runs: its condition holds", if: "always() && needs.c.result == 'skipped'", needs: [c], REST}
+  i: {name: "skips: its condition does not hold", if: failure(), needs: a, REST}
+  j: {name: "open: it depends on github.sha", if: "github.sha == 'x'", REST}
+  k: {name: "open: a job that it needs is open", needs: j, REST}
+  l: {name: "skips: its condition does not hold", if: "!always()", needs: j, REST}
+  m: {name: "open: it depends on needs.j.result", if: "always() && needs.j.result == 'success'", needs: j, REST}
+  n: {name: "runs: its condition holds", if: "github.event.pull_request.draft == null", REST}
+  o: {name: "runs: its condition holds", if: "github.event.ref == 'r'", REST}
+  p: {name: "runs: its condition holds", if: inputs.deep, REST}
+  q: {name: "skips: c, which it needs, is skipped", needs: [c, j], REST}
+`
+	src := workflow.Source{Path: "w.yml", Text: []byte(strings.ReplaceAll(text, "REST", rest))}
+	p, found := workflow.Compile(src, workflow.Inputs{Event: "workflow_dispatch"}, workflow.Limits{})
+	if p == nil {
+		t.Fatal(found)
+	}
+	event, err := expr.FromJSON(`{"ref": "r", "pull_request": null}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := Known{Github: expr.Object(expr.Field{Name: "ref", Value: expr.String("refs/heads/main")},
+		expr.Field{Name: "event", Value: event}), Inputs: expr.Object(expr.Field{Name: "deep", Value: expr.Bool(true)})}
+	for i, got := range Of(p, known) {
+		job := p.Jobs[i]
+		want, reason, _ := strings.Cut(job.Name, ": ")
+		if string(got.Answer) != want || !strings.Contains(got.Reason, reason) {
+			t.Errorf("%s %s: %s, want %s", job.Key, got.Answer, got.Reason, job.Name)
+		}
+	}
+}
