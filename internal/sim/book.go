@@ -423,7 +423,8 @@ func (b *book) restless() string {
 		}
 		for _, wait := range run.Waits(s) {
 			switch wait.Reason.Code {
-			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished:
+			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished,
+				run.ReasonMatrixUnexpanded, run.ReasonMaxParallel, run.ReasonLegsUnfinished:
 				if b.mayRest(s, wait.Job) {
 					continue
 				}
@@ -443,7 +444,14 @@ func (b *book) mayRest(s *run.State, j int) bool {
 		return s.Request.Tenant != b.world.tenants[0] || !slices.Contains(tiers, s.Request.Tier)
 	case run.StateActive:
 		return job.Current().Held
+	case run.StateExpanded:
+		return slices.ContainsFunc(job.Legs, func(l int) bool {
+			return s.Jobs[l].State != run.StateWaiting && s.Jobs[l].State != run.StateConcluded && b.mayRest(s, l)
+		})
 	case run.StateWaiting:
+		if leg := s.Skeleton(j).Leg; leg != nil {
+			return b.mayRest(s, leg.Of)
+		}
 		for _, need := range s.Skeleton(j).Needs {
 			if s.Jobs[need].State != run.StateConcluded && b.mayRest(s, need) {
 				return true

@@ -947,25 +947,29 @@ func (x *Round) GetMode() string {
 }
 
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	Needs         []string               `protobuf:"bytes,5,rep,name=needs,proto3" json:"needs,omitempty"` // keys
-	State         string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"` // waiting, held, ready, active, concluded
-	Outcome       string                 `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // one sentence: why it is as it is
-	ReasonCode    string                 `protobuf:"bytes,9,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
-	EndsBy        string                 `protobuf:"bytes,10,opt,name=ends_by,json=endsBy,proto3" json:"ends_by,omitempty"` // what ends the wait
-	RunsOn        []string               `protobuf:"bytes,11,rep,name=runs_on,json=runsOn,proto3" json:"runs_on,omitempty"`
-	Effectful     bool                   `protobuf:"varint,12,opt,name=effectful,proto3" json:"effectful,omitempty"`
-	Attempts      []*Attempt             `protobuf:"bytes,13,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	Ready         string                 `protobuf:"bytes,14,opt,name=ready,proto3" json:"ready,omitempty"`
-	Concluded     string                 `protobuf:"bytes,15,opt,name=concluded,proto3" json:"concluded,omitempty"`
-	Round         int32                  `protobuf:"varint,16,opt,name=round,proto3" json:"round,omitempty"`
-	Steps         []string               `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`       // names, in order
-	Segments      []*Segment             `protobuf:"bytes,18,rep,name=segments,proto3" json:"segments,omitempty"` // the bar of the waterfall
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Index      int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Key        string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Name       string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Needs      []string               `protobuf:"bytes,5,rep,name=needs,proto3" json:"needs,omitempty"` // keys
+	State      string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"` // waiting, held, ready, active, expanded (its legs run), concluded
+	Outcome    string                 `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Reason     string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // one sentence: why it is as it is
+	ReasonCode string                 `protobuf:"bytes,9,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	EndsBy     string                 `protobuf:"bytes,10,opt,name=ends_by,json=endsBy,proto3" json:"ends_by,omitempty"` // what ends the wait
+	RunsOn     []string               `protobuf:"bytes,11,rep,name=runs_on,json=runsOn,proto3" json:"runs_on,omitempty"`
+	Effectful  bool                   `protobuf:"varint,12,opt,name=effectful,proto3" json:"effectful,omitempty"`
+	Attempts   []*Attempt             `protobuf:"bytes,13,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Ready      string                 `protobuf:"bytes,14,opt,name=ready,proto3" json:"ready,omitempty"`
+	Concluded  string                 `protobuf:"bytes,15,opt,name=concluded,proto3" json:"concluded,omitempty"`
+	Round      int32                  `protobuf:"varint,16,opt,name=round,proto3" json:"round,omitempty"`
+	Steps      []string               `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`       // names, in order
+	Segments   []*Segment             `protobuf:"bytes,18,rep,name=segments,proto3" json:"segments,omitempty"` // the bar of the waterfall
+	// A job with a matrix has legs, which are jobs of their own; it concludes as they do.
+	Legs          []string  `protobuf:"bytes,19,rep,name=legs,proto3" json:"legs,omitempty"`                // keys of its legs in this round, in order
+	LegOf         string    `protobuf:"bytes,20,opt,name=leg_of,json=legOf,proto3" json:"leg_of,omitempty"` // key of the job whose leg this is
+	Outputs       []*Output `protobuf:"bytes,21,rep,name=outputs,proto3" json:"outputs,omitempty"`          // what it gives to the jobs that need it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1126,6 +1130,88 @@ func (x *Job) GetSegments() []*Segment {
 	return nil
 }
 
+func (x *Job) GetLegs() []string {
+	if x != nil {
+		return x.Legs
+	}
+	return nil
+}
+
+func (x *Job) GetLegOf() string {
+	if x != nil {
+		return x.LegOf
+	}
+	return ""
+}
+
+func (x *Job) GetOutputs() []*Output {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+// Output is a value that a job gives to those that need it.
+type Output struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "" when it is large
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Output) Reset() {
+	*x = Output{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Output) ProtoMessage() {}
+
+func (x *Output) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Output.ProtoReflect.Descriptor instead.
+func (*Output) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Output) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Output) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Output) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Segment is a stretch of a job's time with one reason.
 type Segment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1140,7 +1226,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1238,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1251,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Segment) GetKind() string {
@@ -1234,7 +1320,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1332,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1345,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Attempt) GetId() string {
@@ -1435,7 +1521,7 @@ type Requested struct {
 
 func (x *Requested) Reset() {
 	*x = Requested{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1533,7 @@ func (x *Requested) String() string {
 func (*Requested) ProtoMessage() {}
 
 func (x *Requested) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1546,7 @@ func (x *Requested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requested.ProtoReflect.Descriptor instead.
 func (*Requested) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Requested) GetDesired() string {
@@ -1501,7 +1587,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1599,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1612,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Observation) GetState() string {
@@ -1559,7 +1645,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1657,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1670,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Step) GetIndex() int32 {
@@ -1657,7 +1743,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1755,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1768,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogInfo) GetSealed() bool {
@@ -1744,7 +1830,7 @@ type Sentence struct {
 
 func (x *Sentence) Reset() {
 	*x = Sentence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1842,7 @@ func (x *Sentence) String() string {
 func (*Sentence) ProtoMessage() {}
 
 func (x *Sentence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1855,7 @@ func (x *Sentence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
 func (*Sentence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sentence) GetAt() string {
@@ -1838,7 +1924,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1936,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1949,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelRunRequest) GetRun() string {
@@ -1891,7 +1977,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1989,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2002,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -1950,7 +2036,7 @@ type RerunRunRequest struct {
 
 func (x *RerunRunRequest) Reset() {
 	*x = RerunRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2048,7 @@ func (x *RerunRunRequest) String() string {
 func (*RerunRunRequest) ProtoMessage() {}
 
 func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2061,7 @@ func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
 func (*RerunRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RerunRunRequest) GetRun() string {
@@ -2003,7 +2089,7 @@ type RerunRunResponse struct {
 
 func (x *RerunRunResponse) Reset() {
 	*x = RerunRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2101,7 @@ func (x *RerunRunResponse) String() string {
 func (*RerunRunResponse) ProtoMessage() {}
 
 func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2114,7 @@ func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
 func (*RerunRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RerunRunResponse) GetRun() *Run {
@@ -2061,7 +2147,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2159,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2172,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RetryJobRequest) GetJob() string {
@@ -2107,7 +2193,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2205,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2218,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryJobResponse) GetRun() *Run {
@@ -2168,7 +2254,7 @@ type SettleAttemptRequest struct {
 
 func (x *SettleAttemptRequest) Reset() {
 	*x = SettleAttemptRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2266,7 @@ func (x *SettleAttemptRequest) String() string {
 func (*SettleAttemptRequest) ProtoMessage() {}
 
 func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2279,7 @@ func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptRequest.ProtoReflect.Descriptor instead.
 func (*SettleAttemptRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SettleAttemptRequest) GetAttempt() string {
@@ -2235,7 +2321,7 @@ type SettleAttemptResponse struct {
 
 func (x *SettleAttemptResponse) Reset() {
 	*x = SettleAttemptResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2333,7 @@ func (x *SettleAttemptResponse) String() string {
 func (*SettleAttemptResponse) ProtoMessage() {}
 
 func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2346,7 @@ func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptResponse.ProtoReflect.Descriptor instead.
 func (*SettleAttemptResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SettleAttemptResponse) GetRun() *Run {
@@ -2294,7 +2380,7 @@ type WhyRunRequest struct {
 
 func (x *WhyRunRequest) Reset() {
 	*x = WhyRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2392,7 @@ func (x *WhyRunRequest) String() string {
 func (*WhyRunRequest) ProtoMessage() {}
 
 func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2405,7 @@ func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunRequest.ProtoReflect.Descriptor instead.
 func (*WhyRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WhyRunRequest) GetRun() string {
@@ -2345,7 +2431,7 @@ type WhyRunResponse struct {
 
 func (x *WhyRunResponse) Reset() {
 	*x = WhyRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2443,7 @@ func (x *WhyRunResponse) String() string {
 func (*WhyRunResponse) ProtoMessage() {}
 
 func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2456,7 @@ func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunResponse.ProtoReflect.Descriptor instead.
 func (*WhyRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WhyRunResponse) GetExplanations() []*Explanation {
@@ -2394,7 +2480,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2492,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2505,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Explanation) GetSubject() string {
@@ -2475,7 +2561,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2573,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2586,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ending) GetKind() string {
@@ -2535,7 +2621,7 @@ type ReadLinesRequest struct {
 
 func (x *ReadLinesRequest) Reset() {
 	*x = ReadLinesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2633,7 @@ func (x *ReadLinesRequest) String() string {
 func (*ReadLinesRequest) ProtoMessage() {}
 
 func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2646,7 @@ func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesRequest.ProtoReflect.Descriptor instead.
 func (*ReadLinesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReadLinesRequest) GetAttempt() string {
@@ -2597,7 +2683,7 @@ type ReadLinesResponse struct {
 
 func (x *ReadLinesResponse) Reset() {
 	*x = ReadLinesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2695,7 @@ func (x *ReadLinesResponse) String() string {
 func (*ReadLinesResponse) ProtoMessage() {}
 
 func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2708,7 @@ func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesResponse.ProtoReflect.Descriptor instead.
 func (*ReadLinesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadLinesResponse) GetLines() []*Line {
@@ -2676,7 +2762,7 @@ type Line struct {
 
 func (x *Line) Reset() {
 	*x = Line{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2774,7 @@ func (x *Line) String() string {
 func (*Line) ProtoMessage() {}
 
 func (x *Line) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2787,7 @@ func (x *Line) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Line.ProtoReflect.Descriptor instead.
 func (*Line) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Line) GetNumber() int64 {
@@ -2772,7 +2858,7 @@ type StepRange struct {
 
 func (x *StepRange) Reset() {
 	*x = StepRange{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2870,7 @@ func (x *StepRange) String() string {
 func (*StepRange) ProtoMessage() {}
 
 func (x *StepRange) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2883,7 @@ func (x *StepRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRange.ProtoReflect.Descriptor instead.
 func (*StepRange) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StepRange) GetStep() int32 {
@@ -2840,7 +2926,7 @@ type SearchLogRequest struct {
 
 func (x *SearchLogRequest) Reset() {
 	*x = SearchLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2938,7 @@ func (x *SearchLogRequest) String() string {
 func (*SearchLogRequest) ProtoMessage() {}
 
 func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +2951,7 @@ func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogRequest.ProtoReflect.Descriptor instead.
 func (*SearchLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SearchLogRequest) GetAttempt() string {
@@ -2906,7 +2992,7 @@ type SearchLogResponse struct {
 
 func (x *SearchLogResponse) Reset() {
 	*x = SearchLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3004,7 @@ func (x *SearchLogResponse) String() string {
 func (*SearchLogResponse) ProtoMessage() {}
 
 func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3017,7 @@ func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogResponse.ProtoReflect.Descriptor instead.
 func (*SearchLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SearchLogResponse) GetLines() []int64 {
@@ -2960,7 +3046,7 @@ type FollowLogRequest struct {
 
 func (x *FollowLogRequest) Reset() {
 	*x = FollowLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3058,7 @@ func (x *FollowLogRequest) String() string {
 func (*FollowLogRequest) ProtoMessage() {}
 
 func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3071,7 @@ func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FollowLogRequest) GetAttempt() string {
@@ -3027,7 +3113,7 @@ type FollowLogResponse struct {
 
 func (x *FollowLogResponse) Reset() {
 	*x = FollowLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3125,7 @@ func (x *FollowLogResponse) String() string {
 func (*FollowLogResponse) ProtoMessage() {}
 
 func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3138,7 @@ func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FollowLogResponse) GetData() []byte {
@@ -3091,7 +3177,7 @@ type Repository struct {
 
 func (x *Repository) Reset() {
 	*x = Repository{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3103,7 +3189,7 @@ func (x *Repository) String() string {
 func (*Repository) ProtoMessage() {}
 
 func (x *Repository) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3116,7 +3202,7 @@ func (x *Repository) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repository.ProtoReflect.Descriptor instead.
 func (*Repository) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Repository) GetRepository() string {
@@ -3180,7 +3266,7 @@ type AddRepositoryRequest struct {
 
 func (x *AddRepositoryRequest) Reset() {
 	*x = AddRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3278,7 @@ func (x *AddRepositoryRequest) String() string {
 func (*AddRepositoryRequest) ProtoMessage() {}
 
 func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3291,7 @@ func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*AddRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AddRepositoryRequest) GetName() string {
@@ -3248,7 +3334,7 @@ type AddRepositoryResponse struct {
 
 func (x *AddRepositoryResponse) Reset() {
 	*x = AddRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3346,7 @@ func (x *AddRepositoryResponse) String() string {
 func (*AddRepositoryResponse) ProtoMessage() {}
 
 func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3359,7 @@ func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*AddRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AddRepositoryResponse) GetRepository() *Repository {
@@ -3312,7 +3398,7 @@ type ListRepositoriesRequest struct {
 
 func (x *ListRepositoriesRequest) Reset() {
 	*x = ListRepositoriesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3410,7 @@ func (x *ListRepositoriesRequest) String() string {
 func (*ListRepositoriesRequest) ProtoMessage() {}
 
 func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3423,7 @@ func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
 }
 
 type ListRepositoriesResponse struct {
@@ -3349,7 +3435,7 @@ type ListRepositoriesResponse struct {
 
 func (x *ListRepositoriesResponse) Reset() {
 	*x = ListRepositoriesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3447,7 @@ func (x *ListRepositoriesResponse) String() string {
 func (*ListRepositoriesResponse) ProtoMessage() {}
 
 func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3460,7 @@ func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
@@ -3393,7 +3479,7 @@ type GetRepositoryRequest struct {
 
 func (x *GetRepositoryRequest) Reset() {
 	*x = GetRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +3491,7 @@ func (x *GetRepositoryRequest) String() string {
 func (*GetRepositoryRequest) ProtoMessage() {}
 
 func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +3504,7 @@ func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetRepositoryRequest) GetRepository() string {
@@ -3437,7 +3523,7 @@ type GetRepositoryResponse struct {
 
 func (x *GetRepositoryResponse) Reset() {
 	*x = GetRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3535,7 @@ func (x *GetRepositoryResponse) String() string {
 func (*GetRepositoryResponse) ProtoMessage() {}
 
 func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3548,7 @@ func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetRepositoryResponse) GetRepository() *Repository {
@@ -3485,7 +3571,7 @@ type NotifyPushRequest struct {
 
 func (x *NotifyPushRequest) Reset() {
 	*x = NotifyPushRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3583,7 @@ func (x *NotifyPushRequest) String() string {
 func (*NotifyPushRequest) ProtoMessage() {}
 
 func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3596,7 @@ func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
 func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NotifyPushRequest) GetRepository() string {
@@ -3560,7 +3646,7 @@ type NotifyPushResponse struct {
 
 func (x *NotifyPushResponse) Reset() {
 	*x = NotifyPushResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3658,7 @@ func (x *NotifyPushResponse) String() string {
 func (*NotifyPushResponse) ProtoMessage() {}
 
 func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3671,7 @@ func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
 func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NotifyPushResponse) GetRuns() []*Run {
@@ -3632,7 +3718,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3730,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3743,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Pool) GetPool() string {
@@ -3724,7 +3810,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3822,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3835,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
 }
 
 type ListPoolsResponse struct {
@@ -3761,7 +3847,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3773,7 +3859,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3786,7 +3872,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -3815,7 +3901,7 @@ type Runner struct {
 
 func (x *Runner) Reset() {
 	*x = Runner{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +3913,7 @@ func (x *Runner) String() string {
 func (*Runner) ProtoMessage() {}
 
 func (x *Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +3926,7 @@ func (x *Runner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Runner.ProtoReflect.Descriptor instead.
 func (*Runner) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Runner) GetRunner() string {
@@ -3928,7 +4014,7 @@ type ListRunnersRequest struct {
 
 func (x *ListRunnersRequest) Reset() {
 	*x = ListRunnersRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4026,7 @@ func (x *ListRunnersRequest) String() string {
 func (*ListRunnersRequest) ProtoMessage() {}
 
 func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4039,7 @@ func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
 }
 
 type ListRunnersResponse struct {
@@ -3965,7 +4051,7 @@ type ListRunnersResponse struct {
 
 func (x *ListRunnersResponse) Reset() {
 	*x = ListRunnersResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3977,7 +4063,7 @@ func (x *ListRunnersResponse) String() string {
 func (*ListRunnersResponse) ProtoMessage() {}
 
 func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3990,7 +4076,7 @@ func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListRunnersResponse) GetRunners() []*Runner {
@@ -4010,7 +4096,7 @@ type CreateRegistrationTokenRequest struct {
 
 func (x *CreateRegistrationTokenRequest) Reset() {
 	*x = CreateRegistrationTokenRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4108,7 @@ func (x *CreateRegistrationTokenRequest) String() string {
 func (*CreateRegistrationTokenRequest) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4121,7 @@ func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CreateRegistrationTokenRequest) GetPool() string {
@@ -4062,7 +4148,7 @@ type CreateRegistrationTokenResponse struct {
 
 func (x *CreateRegistrationTokenResponse) Reset() {
 	*x = CreateRegistrationTokenResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4074,7 +4160,7 @@ func (x *CreateRegistrationTokenResponse) String() string {
 func (*CreateRegistrationTokenResponse) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4087,7 +4173,7 @@ func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CreateRegistrationTokenResponse) GetToken() string {
@@ -4113,7 +4199,7 @@ type RemoveRunnerRequest struct {
 
 func (x *RemoveRunnerRequest) Reset() {
 	*x = RemoveRunnerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4211,7 @@ func (x *RemoveRunnerRequest) String() string {
 func (*RemoveRunnerRequest) ProtoMessage() {}
 
 func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4224,7 @@ func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RemoveRunnerRequest) GetRunner() string {
@@ -4156,7 +4242,7 @@ type RemoveRunnerResponse struct {
 
 func (x *RemoveRunnerResponse) Reset() {
 	*x = RemoveRunnerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4168,7 +4254,7 @@ func (x *RemoveRunnerResponse) String() string {
 func (*RemoveRunnerResponse) ProtoMessage() {}
 
 func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4181,7 +4267,7 @@ func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
 }
 
 type LintRequest struct {
@@ -4195,7 +4281,7 @@ type LintRequest struct {
 
 func (x *LintRequest) Reset() {
 	*x = LintRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4293,7 @@ func (x *LintRequest) String() string {
 func (*LintRequest) ProtoMessage() {}
 
 func (x *LintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4306,7 @@ func (x *LintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintRequest.ProtoReflect.Descriptor instead.
 func (*LintRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LintRequest) GetPath() string {
@@ -4254,7 +4340,7 @@ type LintResponse struct {
 
 func (x *LintResponse) Reset() {
 	*x = LintResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4352,7 @@ func (x *LintResponse) String() string {
 func (*LintResponse) ProtoMessage() {}
 
 func (x *LintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4365,7 @@ func (x *LintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintResponse.ProtoReflect.Descriptor instead.
 func (*LintResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LintResponse) GetDiagnostics() []*Diagnostic {
@@ -4311,7 +4397,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4323,7 +4409,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4336,7 +4422,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Diagnostic) GetCode() string {
@@ -4396,7 +4482,7 @@ type CreateSignInLinkRequest struct {
 
 func (x *CreateSignInLinkRequest) Reset() {
 	*x = CreateSignInLinkRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4408,7 +4494,7 @@ func (x *CreateSignInLinkRequest) String() string {
 func (*CreateSignInLinkRequest) ProtoMessage() {}
 
 func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +4507,7 @@ func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
 }
 
 type CreateSignInLinkResponse struct {
@@ -4434,7 +4520,7 @@ type CreateSignInLinkResponse struct {
 
 func (x *CreateSignInLinkResponse) Reset() {
 	*x = CreateSignInLinkResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4532,7 @@ func (x *CreateSignInLinkResponse) String() string {
 func (*CreateSignInLinkResponse) ProtoMessage() {}
 
 func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4545,7 @@ func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CreateSignInLinkResponse) GetPath() string {
@@ -4484,7 +4570,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4496,7 +4582,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4509,7 +4595,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
 }
 
 type GetServerResponse struct {
@@ -4526,7 +4612,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4538,7 +4624,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4551,7 +4637,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -4612,7 +4698,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4624,7 +4710,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4637,7 +4723,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Partition) GetPartition() string {
@@ -4703,7 +4789,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4715,7 +4801,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4728,7 +4814,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Member) GetName() string {
@@ -4791,7 +4877,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4803,7 +4889,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4816,7 +4902,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -4965,7 +5051,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x06opened\x18\x03 \x01(\tR\x06opened\x12\x1c\n" +
 	"\tconcluded\x18\x04 \x01(\tR\tconcluded\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x12\n" +
-	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xe4\x03\n" +
+	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xbe\x04\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x10\n" +
@@ -4986,7 +5072,14 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\tconcluded\x18\x0f \x01(\tR\tconcluded\x12\x14\n" +
 	"\x05round\x18\x10 \x01(\x05R\x05round\x12\x14\n" +
 	"\x05steps\x18\x11 \x03(\tR\x05steps\x120\n" +
-	"\bsegments\x18\x12 \x03(\v2\x14.fairlead.v1.SegmentR\bsegments\"s\n" +
+	"\bsegments\x18\x12 \x03(\v2\x14.fairlead.v1.SegmentR\bsegments\x12\x12\n" +
+	"\x04legs\x18\x13 \x03(\tR\x04legs\x12\x15\n" +
+	"\x06leg_of\x18\x14 \x01(\tR\x05legOf\x12-\n" +
+	"\aoutputs\x18\x15 \x03(\v2\x13.fairlead.v1.OutputR\aoutputs\"H\n" +
+	"\x06Output\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"s\n" +
 	"\aSegment\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -5333,7 +5426,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5346,150 +5439,152 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*Run)(nil),                             // 8: fairlead.v1.Run
 	(*Round)(nil),                           // 9: fairlead.v1.Round
 	(*Job)(nil),                             // 10: fairlead.v1.Job
-	(*Segment)(nil),                         // 11: fairlead.v1.Segment
-	(*Attempt)(nil),                         // 12: fairlead.v1.Attempt
-	(*Requested)(nil),                       // 13: fairlead.v1.Requested
-	(*Observation)(nil),                     // 14: fairlead.v1.Observation
-	(*Step)(nil),                            // 15: fairlead.v1.Step
-	(*LogInfo)(nil),                         // 16: fairlead.v1.LogInfo
-	(*Sentence)(nil),                        // 17: fairlead.v1.Sentence
-	(*CancelRunRequest)(nil),                // 18: fairlead.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),               // 19: fairlead.v1.CancelRunResponse
-	(*RerunRunRequest)(nil),                 // 20: fairlead.v1.RerunRunRequest
-	(*RerunRunResponse)(nil),                // 21: fairlead.v1.RerunRunResponse
-	(*RetryJobRequest)(nil),                 // 22: fairlead.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                // 23: fairlead.v1.RetryJobResponse
-	(*SettleAttemptRequest)(nil),            // 24: fairlead.v1.SettleAttemptRequest
-	(*SettleAttemptResponse)(nil),           // 25: fairlead.v1.SettleAttemptResponse
-	(*WhyRunRequest)(nil),                   // 26: fairlead.v1.WhyRunRequest
-	(*WhyRunResponse)(nil),                  // 27: fairlead.v1.WhyRunResponse
-	(*Explanation)(nil),                     // 28: fairlead.v1.Explanation
-	(*Ending)(nil),                          // 29: fairlead.v1.Ending
-	(*ReadLinesRequest)(nil),                // 30: fairlead.v1.ReadLinesRequest
-	(*ReadLinesResponse)(nil),               // 31: fairlead.v1.ReadLinesResponse
-	(*Line)(nil),                            // 32: fairlead.v1.Line
-	(*StepRange)(nil),                       // 33: fairlead.v1.StepRange
-	(*SearchLogRequest)(nil),                // 34: fairlead.v1.SearchLogRequest
-	(*SearchLogResponse)(nil),               // 35: fairlead.v1.SearchLogResponse
-	(*FollowLogRequest)(nil),                // 36: fairlead.v1.FollowLogRequest
-	(*FollowLogResponse)(nil),               // 37: fairlead.v1.FollowLogResponse
-	(*Repository)(nil),                      // 38: fairlead.v1.Repository
-	(*AddRepositoryRequest)(nil),            // 39: fairlead.v1.AddRepositoryRequest
-	(*AddRepositoryResponse)(nil),           // 40: fairlead.v1.AddRepositoryResponse
-	(*ListRepositoriesRequest)(nil),         // 41: fairlead.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),        // 42: fairlead.v1.ListRepositoriesResponse
-	(*GetRepositoryRequest)(nil),            // 43: fairlead.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),           // 44: fairlead.v1.GetRepositoryResponse
-	(*NotifyPushRequest)(nil),               // 45: fairlead.v1.NotifyPushRequest
-	(*NotifyPushResponse)(nil),              // 46: fairlead.v1.NotifyPushResponse
-	(*Pool)(nil),                            // 47: fairlead.v1.Pool
-	(*ListPoolsRequest)(nil),                // 48: fairlead.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),               // 49: fairlead.v1.ListPoolsResponse
-	(*Runner)(nil),                          // 50: fairlead.v1.Runner
-	(*ListRunnersRequest)(nil),              // 51: fairlead.v1.ListRunnersRequest
-	(*ListRunnersResponse)(nil),             // 52: fairlead.v1.ListRunnersResponse
-	(*CreateRegistrationTokenRequest)(nil),  // 53: fairlead.v1.CreateRegistrationTokenRequest
-	(*CreateRegistrationTokenResponse)(nil), // 54: fairlead.v1.CreateRegistrationTokenResponse
-	(*RemoveRunnerRequest)(nil),             // 55: fairlead.v1.RemoveRunnerRequest
-	(*RemoveRunnerResponse)(nil),            // 56: fairlead.v1.RemoveRunnerResponse
-	(*LintRequest)(nil),                     // 57: fairlead.v1.LintRequest
-	(*LintResponse)(nil),                    // 58: fairlead.v1.LintResponse
-	(*Diagnostic)(nil),                      // 59: fairlead.v1.Diagnostic
-	(*CreateSignInLinkRequest)(nil),         // 60: fairlead.v1.CreateSignInLinkRequest
-	(*CreateSignInLinkResponse)(nil),        // 61: fairlead.v1.CreateSignInLinkResponse
-	(*GetServerRequest)(nil),                // 62: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 63: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 64: fairlead.v1.Partition
-	(*Member)(nil),                          // 65: fairlead.v1.Member
-	(*ErrorInfo)(nil),                       // 66: fairlead.v1.ErrorInfo
-	nil,                                     // 67: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Output)(nil),                          // 11: fairlead.v1.Output
+	(*Segment)(nil),                         // 12: fairlead.v1.Segment
+	(*Attempt)(nil),                         // 13: fairlead.v1.Attempt
+	(*Requested)(nil),                       // 14: fairlead.v1.Requested
+	(*Observation)(nil),                     // 15: fairlead.v1.Observation
+	(*Step)(nil),                            // 16: fairlead.v1.Step
+	(*LogInfo)(nil),                         // 17: fairlead.v1.LogInfo
+	(*Sentence)(nil),                        // 18: fairlead.v1.Sentence
+	(*CancelRunRequest)(nil),                // 19: fairlead.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),               // 20: fairlead.v1.CancelRunResponse
+	(*RerunRunRequest)(nil),                 // 21: fairlead.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),                // 22: fairlead.v1.RerunRunResponse
+	(*RetryJobRequest)(nil),                 // 23: fairlead.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                // 24: fairlead.v1.RetryJobResponse
+	(*SettleAttemptRequest)(nil),            // 25: fairlead.v1.SettleAttemptRequest
+	(*SettleAttemptResponse)(nil),           // 26: fairlead.v1.SettleAttemptResponse
+	(*WhyRunRequest)(nil),                   // 27: fairlead.v1.WhyRunRequest
+	(*WhyRunResponse)(nil),                  // 28: fairlead.v1.WhyRunResponse
+	(*Explanation)(nil),                     // 29: fairlead.v1.Explanation
+	(*Ending)(nil),                          // 30: fairlead.v1.Ending
+	(*ReadLinesRequest)(nil),                // 31: fairlead.v1.ReadLinesRequest
+	(*ReadLinesResponse)(nil),               // 32: fairlead.v1.ReadLinesResponse
+	(*Line)(nil),                            // 33: fairlead.v1.Line
+	(*StepRange)(nil),                       // 34: fairlead.v1.StepRange
+	(*SearchLogRequest)(nil),                // 35: fairlead.v1.SearchLogRequest
+	(*SearchLogResponse)(nil),               // 36: fairlead.v1.SearchLogResponse
+	(*FollowLogRequest)(nil),                // 37: fairlead.v1.FollowLogRequest
+	(*FollowLogResponse)(nil),               // 38: fairlead.v1.FollowLogResponse
+	(*Repository)(nil),                      // 39: fairlead.v1.Repository
+	(*AddRepositoryRequest)(nil),            // 40: fairlead.v1.AddRepositoryRequest
+	(*AddRepositoryResponse)(nil),           // 41: fairlead.v1.AddRepositoryResponse
+	(*ListRepositoriesRequest)(nil),         // 42: fairlead.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),        // 43: fairlead.v1.ListRepositoriesResponse
+	(*GetRepositoryRequest)(nil),            // 44: fairlead.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),           // 45: fairlead.v1.GetRepositoryResponse
+	(*NotifyPushRequest)(nil),               // 46: fairlead.v1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),              // 47: fairlead.v1.NotifyPushResponse
+	(*Pool)(nil),                            // 48: fairlead.v1.Pool
+	(*ListPoolsRequest)(nil),                // 49: fairlead.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),               // 50: fairlead.v1.ListPoolsResponse
+	(*Runner)(nil),                          // 51: fairlead.v1.Runner
+	(*ListRunnersRequest)(nil),              // 52: fairlead.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),             // 53: fairlead.v1.ListRunnersResponse
+	(*CreateRegistrationTokenRequest)(nil),  // 54: fairlead.v1.CreateRegistrationTokenRequest
+	(*CreateRegistrationTokenResponse)(nil), // 55: fairlead.v1.CreateRegistrationTokenResponse
+	(*RemoveRunnerRequest)(nil),             // 56: fairlead.v1.RemoveRunnerRequest
+	(*RemoveRunnerResponse)(nil),            // 57: fairlead.v1.RemoveRunnerResponse
+	(*LintRequest)(nil),                     // 58: fairlead.v1.LintRequest
+	(*LintResponse)(nil),                    // 59: fairlead.v1.LintResponse
+	(*Diagnostic)(nil),                      // 60: fairlead.v1.Diagnostic
+	(*CreateSignInLinkRequest)(nil),         // 61: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 62: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 63: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 64: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 65: fairlead.v1.Partition
+	(*Member)(nil),                          // 66: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 67: fairlead.v1.ErrorInfo
+	nil,                                     // 68: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	67, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	68, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
-	59, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
+	60, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
 	8,  // 4: fairlead.v1.GetRunResponse.run:type_name -> fairlead.v1.Run
 	4,  // 5: fairlead.v1.Run.summary:type_name -> fairlead.v1.RunSummary
 	10, // 6: fairlead.v1.Run.jobs:type_name -> fairlead.v1.Job
-	17, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
+	18, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
 	9,  // 8: fairlead.v1.Run.rounds:type_name -> fairlead.v1.Round
-	12, // 9: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
-	11, // 10: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
-	13, // 11: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
-	14, // 12: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
-	15, // 13: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
-	16, // 14: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
-	8,  // 15: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 16: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 17: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
-	8,  // 18: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
-	28, // 19: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
-	17, // 20: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
-	29, // 21: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
-	32, // 22: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
-	33, // 23: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
-	38, // 24: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	38, // 25: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
-	38, // 26: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	8,  // 27: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
-	47, // 28: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
-	50, // 29: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
-	59, // 30: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	64, // 31: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	65, // 32: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
-	59, // 33: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 34: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 35: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 36: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 37: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	18, // 38: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	20, // 39: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	22, // 40: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	24, // 41: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	26, // 42: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	30, // 43: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	34, // 44: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	36, // 45: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	39, // 46: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	41, // 47: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	43, // 48: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	45, // 49: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	48, // 50: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	51, // 51: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	53, // 52: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	55, // 53: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	57, // 54: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	60, // 55: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	62, // 56: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 57: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 58: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 59: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 60: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	19, // 61: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	21, // 62: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	23, // 63: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	25, // 64: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	27, // 65: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	31, // 66: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	35, // 67: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	37, // 68: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	40, // 69: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	42, // 70: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	44, // 71: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	46, // 72: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	49, // 73: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	52, // 74: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	54, // 75: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	56, // 76: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	58, // 77: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	61, // 78: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	63, // 79: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	57, // [57:80] is the sub-list for method output_type
-	34, // [34:57] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	13, // 9: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
+	12, // 10: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
+	11, // 11: fairlead.v1.Job.outputs:type_name -> fairlead.v1.Output
+	14, // 12: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
+	15, // 13: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
+	16, // 14: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
+	17, // 15: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
+	8,  // 16: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 17: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 18: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
+	8,  // 19: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
+	29, // 20: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
+	18, // 21: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
+	30, // 22: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
+	33, // 23: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
+	34, // 24: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
+	39, // 25: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	39, // 26: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
+	39, // 27: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	8,  // 28: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
+	48, // 29: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
+	51, // 30: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
+	60, // 31: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
+	65, // 32: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	66, // 33: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	60, // 34: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 35: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 36: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 37: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 38: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	19, // 39: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	21, // 40: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	23, // 41: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	25, // 42: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	27, // 43: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	31, // 44: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	35, // 45: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	37, // 46: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	40, // 47: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	42, // 48: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	44, // 49: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	46, // 50: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	49, // 51: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	52, // 52: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	54, // 53: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	56, // 54: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	58, // 55: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	61, // 56: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	63, // 57: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 58: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 59: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 60: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 61: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	20, // 62: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	22, // 63: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	24, // 64: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	26, // 65: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	28, // 66: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	32, // 67: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	36, // 68: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	38, // 69: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	41, // 70: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	43, // 71: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	45, // 72: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	47, // 73: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	50, // 74: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	53, // 75: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	55, // 76: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	57, // 77: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	59, // 78: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	62, // 79: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	64, // 80: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	58, // [58:81] is the sub-list for method output_type
+	35, // [35:58] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -5503,7 +5598,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   68,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -85,12 +85,12 @@ func validOutputs(outputs []Output) *domain.Rejection {
 		switch {
 		case o.Name == "" || len(o.Name) > nameBytesMax:
 			return invalidArgument("outputs", "Output %d has no name, or one over %d bytes.", i, nameBytesMax)
-		case len(o.Value) > outputBytesMax:
-			return tooLarge("outputs", "Output %q is over %d bytes and must be an object.", o.Name, outputBytesMax)
-		case !valid(o.Value):
+		case len(o.Value) > OutputBytesMax:
+			return tooLarge("outputs", "Output %q is over %d bytes and must be an object.", o.Name, OutputBytesMax)
+		case !valid(o.Name, o.Value):
 			return invalidArgument("outputs", "Output %q is not UTF-8.", o.Name)
-		case o.Digest != "" && !o.Digest.Valid():
-			return invalidArgument("outputs", "Output %q names a malformed digest.", o.Name)
+		case o.Digest != "" && (!o.Digest.Valid() || o.Value != "" || o.Size < 0), o.Digest == "" && o.Size != 0:
+			return invalidArgument("outputs", "Output %q is an object without a proper digest or size.", o.Name)
 		}
 	}
 	return nil

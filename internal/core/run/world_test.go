@@ -184,6 +184,9 @@ func freeze(s *State) map[string]string {
 		}
 	}
 	for j, job := range s.Jobs {
+		if g, leg := s.GroupOf(j); leg && !slices.Contains(s.Jobs[g].Legs, j) {
+			continue // of an earlier round, until its group has it again
+		}
 		if job.State == StateConcluded {
 			out[fmt.Sprint("job ", j, " in round ", s.Round())] = fmt.Sprint(job.Outcome, job.Decider)
 		}

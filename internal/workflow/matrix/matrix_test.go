@@ -55,9 +55,11 @@ func TestS02ALaterIncludeOverwritesWhatAnEarlierAdded(t *testing.T) {
 		`j (u, true) {"os":"u","p":true}`, `j (u, false) {"os":"u","p":false}`)
 }
 
+// Promises: [RUN-19].
 func TestS03TheDocumentedFruits(t *testing.T) {
-	check(t, `{"fruit":["apple","pear"],"animal":["cat","dog"],"include":[{"color":"green"},{"color":"pink","animal":"cat"},
-		{"fruit":"apple","shape":"circle"},{"fruit":"banana"},{"fruit":"banana","animal":"cat"}]}`,
+	check(t, `{"fruit":["apple","pear"],"animal":["cat","dog"],"include":[{"color":"green"},
+		{"color":"pink","animal":"cat"},{"fruit":"apple","shape":"circle"},{"fruit":"banana"},
+		{"fruit":"banana","animal":"cat"}]}`,
 		`j (apple, cat) {"fruit":"apple","animal":"cat","color":"pink","shape":"circle"}`,
 		`j (apple, dog) {"fruit":"apple","animal":"dog","color":"green","shape":"circle"}`,
 		`j (pear, cat) {"fruit":"pear","animal":"cat","color":"pink"}`,
@@ -130,7 +132,8 @@ func TestTheBoundIsFoundWithoutExpanding(t *testing.T) {
 		t.Errorf("%d legs: %s", len(got), problem)
 	}
 	check(t, `{"a":`+list(256)+`,"b":`+list(256)+`,"exclude":[`+strings.TrimSuffix(strings.Repeat(`{"a":2},`, 100), ",")+
-		`]}`, "the matrix has 65536 combinations and 100 entries of exclude, too many to look at; at most 256 legs are allowed")
+		`]}`, "the matrix has 65536 combinations and 100 entries of exclude, too many to look at; "+
+		"at most 256 legs are allowed")
 }
 
 // Cases of another implementation, a JSON object a line, are compared when a file with them is

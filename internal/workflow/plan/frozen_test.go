@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"flag"
 	"testing"
 
@@ -31,21 +32,46 @@ func formOne() *Plan {
 	}
 }
 
+// formTwo adds outputs, matrices, and what of a step only its runner knows.
+func formTwo() *Plan {
+	p, soft := formOne(), true
+	p.Jobs[0].Outputs = []Binding{{"list", "${{ steps.it.outputs.list }}"}}
+	p.Jobs[0].Strategy = &Strategy{FailFast: true, MaxParallel: 2}
+	p.Jobs[1].Strategy = &Strategy{Later: &Later{
+		Matrix:   json.RawMessage(`{"os":"${{ fromJSON(needs.build.outputs.list) }}","n":[1,"a & b"]}`),
+		FailFast: "${{ true }}", MaxParallel: "${{ 2 }}", Name: "On ${{ matrix.os }}", RunsOn: []string{"${{ matrix.os }}"},
+		Timeout: "${{ matrix.n }}", SoftFail: "${{ matrix.n == 1 }}",
+	}}
+	step := &p.Jobs[1].Steps[0]
+	step.SoftFailText, step.TimeoutText = "${{ matrix.n == 1 }}", "${{ matrix.n }}"
+	p.Legs = []Leg{{Of: 0, Key: "build.1", Name: "Build (<a>)", Matrix: json.RawMessage(`{"os":"<a>"}`),
+		RunsOn: []string{"linux"}, TimeoutSeconds: 60, SoftFail: &soft}, {Of: 1, Key: "deploy.1", Name: "Deploy (b)",
+		Matrix: json.RawMessage(`{"os":"b"}`)}}
+	return p
+}
+
 // A run's history names its plan by the digest of these bytes.
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestStoredPlans(t *testing.T) {
-	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 1, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, formOne())
-	form.Written(t, formOne().Encode())
-	data := form.Read(t, 1)
+	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 2, Text: true, Rewrite: *rewrite}
+	frozen.Full(t, formTwo())
+	form.Written(t, formTwo().Encode())
+	for number, want := range []*Plan{formOne(), formTwo()} {
+		readsAs(t, form, number+1, want)
+	}
+}
+
+func readsAs(t *testing.T, form frozen.Form, number int, want *Plan) {
+	t.Helper()
+	data := form.Read(t, number)
 	got, err := Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(formOne(), got); diff != "" {
-		t.Errorf("form 1 is read as another plan: %s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("form %d is read as another plan: %s", number, diff)
 	}
 	if got.Digest() != domain.DigestOf(data) {
-		t.Error("form 1 has another digest when it was read")
+		t.Errorf("form %d has another digest when it was read", number)
 	}
 }

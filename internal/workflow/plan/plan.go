@@ -33,6 +33,9 @@ type Plan struct {
 	// order of their declaration. They are the contexts inputs and github.event.inputs.
 	Inputs []Input `json:"inputs,omitempty"`
 	Jobs   []Job   `json:"jobs"`
+	// Legs are those of all matrices that are known before the run starts, in the order of
+	// their jobs: the leg at i is scheduled as the job with index len(Jobs)+i.
+	Legs []Leg `json:"legs,omitempty"`
 }
 
 // Types of inputs. A choice and a string are text; the others have been checked.
@@ -90,6 +93,10 @@ type Job struct {
 	Effectful      bool      `json:"effectful,omitempty"`
 	Retry          Retry     `json:"retry"`
 	Steps          []Step    `json:"steps"`
+	// Outputs are evaluated on the runner when the steps have ended.
+	Outputs []Binding `json:"outputs,omitempty"`
+	// Strategy makes the job a group: its legs run, and it concludes as they do.
+	Strategy *Strategy `json:"strategy,omitempty"`
 }
 
 // Retry says which failures start another attempt without a person.
@@ -130,6 +137,10 @@ type Step struct {
 	SoftFail       bool      `json:"continue_on_error,omitempty"`
 	Cleanup        bool      `json:"cleanup,omitempty"` // runs after cancellation too
 	Line           int       `json:"line"`              // in the workflow file, for people
+	// Templates of what differs from leg to leg, or is known on the runner only. They take
+	// the place of SoftFail and TimeoutSeconds.
+	SoftFailText string `json:"continue_on_error_text,omitempty"`
+	TimeoutText  string `json:"timeout_minutes_text,omitempty"`
 }
 
 // NeedResult is the outcome of a job in the words of the expression language: what

@@ -42,6 +42,10 @@ func (s Site) undefined(path []string) (message, hint string) {
 			}
 		}
 		return fmt.Sprintf("the workflow has no input %s", syntax.Quote(name)), "declare it under on.workflow_dispatch.inputs"
+	case "matrix":
+		return s.undefinedMatrix(name)
+	case "strategy":
+		return unknownProperty("strategy", name, []string{"fail-fast", "job-index", "job-total", "max-parallel"})
 	case "github":
 		return unknownProperty("github", name, githubProperties())
 	case "runner":
@@ -70,6 +74,9 @@ func (s Site) undefinedNeed(path []string) (message, hint string) {
 	name := path[1]
 	switch {
 	case has(s.Needs, name):
+		if len(path) > 3 && path[3] != "*" && strings.EqualFold(path[2], "outputs") {
+			return s.undefinedOutput(name, path[3])
+		}
 		if len(path) > 2 && path[2] != "*" {
 			return unknownProperty("a needed job", path[2], []string{"result", "outputs"})
 		}
@@ -78,6 +85,29 @@ func (s Site) undefinedNeed(path []string) (message, hint string) {
 		return fmt.Sprintf("the job %s is not among this job's needs", syntax.Quote(name)), "add it to needs"
 	}
 	return fmt.Sprintf("there is no job %s", syntax.Quote(name)), ""
+}
+
+func (s Site) undefinedOutput(job, name string) (message, hint string) {
+	names, known := s.Outputs[strings.ToUpper(job)]
+	switch {
+	case !known || has(names, name):
+		return "", ""
+	case len(names) == 0:
+		return fmt.Sprintf("the job %s has no output %s: it has none at all", syntax.Quote(job), syntax.Quote(name)),
+			"declare it under outputs of that job"
+	}
+	return fmt.Sprintf("the job %s has no output %s", syntax.Quote(job), syntax.Quote(name)),
+		"known are " + strings.Join(names, ", ")
+}
+
+func (s Site) undefinedMatrix(name string) (message, hint string) {
+	switch {
+	case s.Matrix == nil || has(s.Matrix, name):
+		return "", ""
+	case len(s.Matrix) == 0:
+		return "the job has no matrix", "add one under strategy"
+	}
+	return fmt.Sprintf("no leg of the matrix has %s", syntax.Quote(name)), "known are " + strings.Join(s.Matrix, ", ")
 }
 
 func has(names []string, name string) bool {

@@ -19,6 +19,8 @@ func (r *reader) job(p Pair) *Job {
 	job.SoftFail = r.scalar(f["continue-on-error"], "continue-on-error")
 	job.Retry = r.retry(f["retry"])
 	job.Effects = r.scalar(f["effects"], "effects")
+	job.Strategy = r.strategy(f["strategy"])
+	job.Outputs = r.outputs(f["outputs"])
 	job.Steps = r.steps(p.Key, f)
 	_, calls := f["uses"]
 	if _, ok := f["runs-on"]; !ok && !calls && !deploysOnly(f) {

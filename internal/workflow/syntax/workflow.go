@@ -27,6 +27,8 @@ type Job struct {
 	SoftFail *Node
 	Retry    *Retry
 	Effects  *Node
+	Strategy *Strategy
+	Outputs  []Output
 	Steps    []*Step
 }
 
