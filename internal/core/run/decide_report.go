@@ -23,7 +23,7 @@ func (d *draft) reportProgress(c ReportProgress) (Decision, *domain.Rejection) {
 	case observedRank(c.Observed) <= 0:
 		return Decision{}, invalidArgument("observed", "A worker can't be seen as %q.", c.Observed)
 	}
-	steps, r := changedSteps(d.s.Skeleton(j), a.Steps, c.Steps)
+	steps, r := changedSteps(d.s.Steps(j), a.Steps, c.Steps)
 	if r != nil {
 		return Decision{}, r
 	}
@@ -95,7 +95,7 @@ func (d *draft) result(j int, a *Attempt, c ReportResult) (*AttemptConcluded, *d
 		return nil, invalidArgument("digest", "A result names the digest of its report.")
 	}
 	k := d.s.Skeleton(j)
-	changed, r := changedSteps(k, a.Steps, c.Steps)
+	changed, r := changedSteps(d.s.Steps(j), a.Steps, c.Steps)
 	if r == nil {
 		r = validOutputs(c.Outputs)
 	}

@@ -9,13 +9,13 @@ import (
 // changedSteps picks from a report the steps that say something new, cleaned up. Facts
 // only grow: a step that started stays started, one that ended stays ended, so a report
 // that arrives late can't take anything back.
-func changedSteps(k *JobSkeleton, known, reported []Step) ([]Step, *domain.Rejection) {
+func changedSteps(names []string, known, reported []Step) ([]Step, *domain.Rejection) {
 	if len(reported) > stepsMax {
 		return nil, tooLarge("steps", "A report has %d steps; the limit is %d.", len(reported), stepsMax)
 	}
 	var changed []Step
 	for _, s := range reported {
-		if s.Index < 0 || s.Index >= max(len(k.Steps), 1) {
+		if s.Index < 0 || s.Index >= max(len(names), 1) {
 			return nil, invalidArgument("steps", "The job has no step with index %d.", s.Index)
 		}
 		if !stepOutcome(s.Outcome) || !stepOutcome(s.Conclusion) {
