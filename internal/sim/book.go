@@ -237,6 +237,10 @@ func (b *book) heard(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.E
 	}
 	for _, ack := range resp.GetAcks() {
 		id := ack.GetAttempt()
+		switch domain.Code(ack.GetRefused()) {
+		case domain.CodeInvalidArgument, domain.CodeTooLarge:
+			b.world.violation("what an honest runner says is in order", "%s was refused: %s", id, ack.GetMessage())
+		}
 		if ack.GetChunks() > 0 && ack.GetRefused() == "" && !b.sealedEarly(domain.AttemptID(id)) {
 			b.promises.chunks[id] = max(b.promises.chunks[id], ack.GetChunks())
 		}

@@ -62,3 +62,63 @@ func TestOutputsOverTheBoundOfARunFailTheJobThatExceedsIt(t *testing.T) {
 		}
 	}
 }
+
+// told plays blocks of a story, each of one line.
+func told(t *testing.T, w *teller, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if out, err := w.tell([]string{line}); err != nil || strings.HasPrefix(out[0], "rejected") {
+			t.Fatalf("%s: %v, %v", line, out, err)
+		}
+	}
+}
+
+// needed is what the order of the job's live attempt says of its needs.
+func needed(t *testing.T, w *teller, job string) string {
+	t.Helper()
+	j, err := w.jobOf(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, n := range BriefOf(w.live, j, w.live.Jobs[j].Current()).Needs {
+		for _, o := range n.Outputs {
+			out = append(out, n.Key+"."+o.Name+"="+o.Value)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// Promises: [RUN-21].
+func TestS26OutputsSurviveARerunOfFailedJobs(t *testing.T) {
+	w := &teller{world: newWorld()}
+	if _, err := w.tell([]string{"request", "job prep", "job print needs=prep legs=2"}); err != nil {
+		t.Fatal(err)
+	}
+	told(t, w, "lease prep", "report prep/a1 success outputs=uuid:4711", "lease print.1")
+	first := needed(t, w, "print.1")
+	told(t, w, "report print.1/a1 failure steps=1:success,2:failure:1", "rerun failed by=ben", "lease print.1")
+	if again := needed(t, w, "print.1"); first != "prep.uuid=4711" || again != first {
+		t.Errorf("first %q, then %q", first, again)
+	}
+	if prep := w.live.Jobs[0]; len(prep.Attempts) != 1 || len(w.live.Jobs[2].Attempts) != 2 || w.live.Round() != 2 {
+		t.Errorf("prep has %d attempts", len(prep.Attempts))
+	}
+}
+
+func TestS27ARerunOfAllWaitsForTheNewAttempts(t *testing.T) {
+	w := &teller{world: newWorld()}
+	if _, err := w.tell([]string{"request", "job job1", "job job2 legs=1", "job job3 needs=job1,job2"}); err != nil {
+		t.Fatal(err)
+	}
+	told(t, w, "lease job1", "report job1/a1 success outputs=v:old1", "lease job2.1",
+		"report job2.1/a1 success outputs=v:old2", "lease job3", "report job3/a1 success", "rerun all by=ben",
+		"lease job1", "report job1/a2 success outputs=v:new1")
+	if job3 := w.live.Jobs[2]; job3.State != StateWaiting {
+		t.Errorf("job3 is %s", job3.State)
+	}
+	told(t, w, "lease job2.1", "report job2.1/a2 success outputs=v:new2", "lease job3")
+	if got := needed(t, w, "job3"); got != "job1.v=new1 job2.v=new2" {
+		t.Errorf("job3 sees %q", got)
+	}
+}
