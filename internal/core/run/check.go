@@ -167,13 +167,13 @@ func (s *State) checkGroup(j int) error {
 	if len(job.Attempts) > 0 || job.Epoch > 0 {
 		return fmt.Errorf("a job with legs has an attempt of its own")
 	}
-	open, root := s.openLegs(j), s.failedFast(j)
+	open, root, room := s.openLegs(j), s.failedFast(j), s.room(j)
 	switch {
 	case job.State == StateExpanded && len(open) == 0:
 		return fmt.Errorf("all legs are concluded, and it is not")
 	case job.State == StateConcluded && len(open) > 0:
 		return fmt.Errorf("concluded before its legs %s", s.jobKeys(open))
-	case job.State == StateExpanded && s.room(j) < 0:
+	case job.State == StateExpanded && room < 0:
 		return fmt.Errorf("more legs run than may at the same time")
 	}
 	if job.State != StateExpanded {
@@ -182,7 +182,7 @@ func (s *State) checkGroup(j int) error {
 	for _, l := range open {
 		leg := s.Jobs[l]
 		switch a := leg.Current(); {
-		case leg.State == StateWaiting && (root >= 0 || s.Desired == domain.DesiredCancel || s.room(j) > 0):
+		case leg.State == StateWaiting && (root >= 0 || s.Desired == domain.DesiredCancel || room > 0):
 			return fmt.Errorf("leg %s waits, and nothing keeps it", s.Skeleton(l).Key)
 		case root >= 0 && (a == nil || a.Desired != domain.DesiredCancel):
 			return fmt.Errorf("leg %s goes on after %s failed", s.Skeleton(l).Key, s.Skeleton(root).Key)

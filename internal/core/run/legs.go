@@ -211,15 +211,17 @@ func (d *draft) abandonLegs(g int) {
 // order of the legs, that set it.
 func (s *State) mergedOutputs(g int) []Output {
 	var out []Output
+	places := map[string]int{}
 	for _, l := range s.Jobs[g].Legs {
 		for _, o := range s.Outputs(l) {
-			at := slices.IndexFunc(out, func(known Output) bool { return known.Name == o.Name })
+			at, known := places[o.Name]
 			switch {
 			case o.Value == "" && o.Digest == "":
-			case at < 0:
-				out = append(out, o)
-			default:
+			case known:
 				out[at] = o
+			default:
+				places[o.Name] = len(out)
+				out = append(out, o)
 			}
 		}
 	}
