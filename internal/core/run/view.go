@@ -45,7 +45,9 @@ func Opens(e Event) int {
 	case *RoundOpened:
 		return len(e.Jobs)
 	case *MatrixExpanded:
-		return len(e.Added)
+		if e.InputDigest != "" { // the others were open before
+			return len(e.Legs)
+		}
 	case *JobConcluded:
 		return -1
 	}

@@ -64,7 +64,12 @@ func (w *world) do(c Command) (Decision, *domain.Rejection, error) {
 		}
 		w.lastAt = d.Events[i].Time()
 		w.names = append(w.names, again[i].Name())
+		open := Open(w.live) + Opens(d.Events[i])
 		Evolve(w.live, d.Events[i])
+		if Open(w.live) != open {
+			return d, rejection, fmt.Errorf("%s: %d jobs are open after %s, told are %d", c.Name(), Open(w.live),
+				d.Events[i].Name(), open)
+		}
 		Evolve(w.replay, again[i])
 		if err := checkAlways(w.live); err != nil {
 			return d, rejection, fmt.Errorf("%s after %s: %w", c.Name(), d.Events[i].Name(), err)
