@@ -13,8 +13,9 @@ func (a *app) cmdBenchCompile() *cobra.Command {
 	command := a.withJSON(&cobra.Command{
 		Use:   "compile",
 		Short: "Time the compiler: a large workflow, and the same again",
-		Long: `Ask a server to validate workflows with many jobs, and with four matrices of many legs, as fairlead lint and
-editors do: first texts that it has never seen, then one that it has. Times are of whole requests, with the plan in the answer.`,
+		Long: `Ask a server to validate workflows with many jobs, and with four matrices of many legs, as fairlead lint
+and editors do: first texts that it has never seen, then one that it has. Times are of whole requests, with
+the plan in the answer.`,
 		Example: "  fairlead bench compile --jobs 1000 --texts 50",
 		Args:    cobra.NoArgs,
 	})
