@@ -47,7 +47,7 @@ type compiler struct {
 	jobIDs    []string // of the whole file, in its order
 	needIDs   []string // of the job at hand
 	planBytes int
-	// outputIDs are the outputs of every job, by its id in upper case.
+	// outputIDs are the outputs of every job with steps, by its id in upper case.
 	outputIDs map[string][]string
 	// matrixKeys are the properties of the context matrix in the job at hand; nil: not known.
 	matrixKeys []string
@@ -77,6 +77,9 @@ func (c *compiler) jobs() {
 	c.outputIDs = make(map[string][]string, len(c.file.Jobs))
 	for _, job := range c.file.Jobs {
 		c.jobIDs = append(c.jobIDs, job.ID.Value)
+		if len(job.Steps) == 0 {
+			continue // it calls another workflow, whose outputs are not in this file, or is broken
+		}
 		names := []string{}
 		for _, o := range job.Outputs {
 			names = append(names, o.Name.Value)
