@@ -77,8 +77,8 @@ func traceOf(s *run.State, e *run.RunConcluded, url string) telemetry.RunTrace {
 			}
 			for _, st := range a.Steps {
 				name := ""
-				if st.Index < len(s.Skeleton(i).Steps) {
-					name = s.Skeleton(i).Steps[st.Index]
+				if names := s.Steps(i); st.Index < len(names) {
+					name = names[st.Index]
 				}
 				at.Steps = append(at.Steps, telemetry.StepTrace{Index: st.Index, Name: name, Outcome: st.Outcome,
 					ExitCode: st.ExitCode, Started: st.Started, Finished: st.Finished})

@@ -64,6 +64,9 @@ func (s *server) wire(ctx context.Context) (front, error) {
 			Env: s.stepEnv, GitPath: func(t domain.TenantID, r domain.RepositoryID) string {
 				return git.Path(scm.Repo{Tenant: t, Repository: r})
 			}},
+		Keep: func(ctx context.Context, t domain.TenantID, data []byte) (domain.Digest, error) {
+			return order.PutObject(ctx, s.blobs, t, data)
+		},
 		Keys: s.manifestKeys, TokenDigest: credential.RegistrationDigest, Locate: s.locate,
 		Partitions: len(s.everywhere()), Follow: s.fleet != nil, Valid: s.valid,
 		Term:   s.term(),
@@ -86,7 +89,8 @@ func (s *server) wire(ctx context.Context) (front, error) {
 		s.engine.Observe(o)
 	}
 	for _, r := range []engine.Reactor{
-		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts}, s.trigger.Reactor(),
+		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts, Plans: &order.Plans{Blobs: s.blobs},
+			Blobs: s.blobs}, s.trigger.Reactor(),
 	} {
 		s.engine.React(r)
 	}

@@ -12,9 +12,13 @@ import (
 // CompileOptions are those of Compile.
 type CompileOptions struct {
 	Jobs  int // of a workflow
+	Legs  int // of each of the four matrices of another workflow
 	Texts int // that the server has not seen
 	Again int // requests for one that it has
 }
+
+// CompileLegsMax is the most legs that each of four matrices may have.
+const CompileLegsMax = 250
 
 // CompileJobsMax is the most jobs that a workflow may have.
 const CompileJobsMax = 1_000
@@ -24,13 +28,13 @@ const compileAgainAim = 1
 
 // Compile measures how long a server takes to validate a large workflow.
 func Compile(ctx context.Context, o Options, of CompileOptions) (*Report, error) {
-	settings := map[string]any{"jobs": of.Jobs, "texts": of.Texts, "again": of.Again}
+	settings := map[string]any{"jobs": of.Jobs, "legs": of.Legs, "texts": of.Texts, "again": of.Again}
 	return measure(ctx, "compile", o, "server", settings, func(ctx context.Context, s *stage) error {
 		if err := s.begin(); err != nil {
 			return err
 		}
-		first, again := newTimes(), newTimes()
-		text := ""
+		first, again, legs, legsAgain := newTimes(), newTimes(), newTimes(), newTimes()
+		text, matrices := "", ""
 		for n := range of.Texts {
 			text = largeWorkflow(of.Jobs, n)
 			if err := s.validate(ctx, text, of.Jobs, first); err != nil {
@@ -41,8 +45,21 @@ func Compile(ctx context.Context, o Options, of CompileOptions) (*Report, error)
 			return err
 		}
 		used := s.report.Server.Usage.CPU
+		for n := range of.Texts {
+			matrices = fourMatrices(of.Legs, n)
+			if err := s.validate(ctx, matrices, 4*of.Legs, legs); err != nil {
+				return err
+			}
+		}
+		if err := s.end(); err != nil {
+			return err
+		}
+		usedLegs := s.report.Server.Usage.CPU - used
 		for range of.Again {
 			if err := s.validate(ctx, text, of.Jobs, again); err != nil {
+				return err
+			}
+			if err := s.validate(ctx, matrices, 4*of.Legs, legsAgain); err != nil {
 				return err
 			}
 		}
@@ -51,8 +68,13 @@ func Compile(ctx context.Context, o Options, of CompileOptions) (*Report, error)
 		r.spread("validate again", "the same text", again)
 		r.aims(of.Jobs == CompileJobsMax, compileAgainAim)
 		r.value("server's processor time", "for each text that it has not seen", 1000*used/float64(of.Texts), "ms")
+		r.spread("validate matrices", "four matrices that the server has not seen", legs)
+		r.spread("validate matrices again", "the same text", legsAgain)
+		r.aims(of.Legs == CompileLegsMax, compileAgainAim)
+		r.value("server's processor time for matrices", "for each text that it has not seen",
+			1000*usedLegs/float64(of.Texts), "ms")
 		r.value("text", "", float64(len(text))/1024, "KiB")
-		r.note("every plan has %d jobs", of.Jobs)
+		r.note("every plan has %d jobs, or four jobs of %d legs", of.Jobs, of.Legs)
 		return nil
 	})
 }
@@ -90,6 +112,23 @@ func largeWorkflow(jobs, number int) string {
 		fmt.Fprintf(&out, "    steps:\n      - uses: actions/checkout@v4\n      - name: Test %d\n"+
 			"        run: |\n          make test LEG=$LEG\n          make report\n", i)
 		out.WriteString("      - if: failure()\n        run: cat report.txt\n")
+	}
+	return out.String()
+}
+
+// fourMatrices has four jobs of so many legs each; every leg has its own name and label.
+func fourMatrices(legs, number int) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "name: Matrices %d\non: push\njobs:\n", number)
+	for j := range 4 {
+		fmt.Fprintf(&out, "  test-%d:\n    name: Test ${{ matrix.n }}\n", j)
+		out.WriteString("    runs-on: ${{ matrix.n == 0 && 'large' || 'small' }}\n")
+		out.WriteString("    strategy:\n      matrix:\n        n: [0")
+		for n := 1; n < legs; n++ {
+			fmt.Fprintf(&out, ", %d", n)
+		}
+		out.WriteString("]\n    env:\n      LEG: ${{ matrix.n }}\n    steps:\n      - uses: actions/checkout@v4\n" +
+			"      - run: |\n          make test LEG=$LEG\n          make report\n")
 	}
 	return out.String()
 }

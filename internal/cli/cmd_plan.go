@@ -7,6 +7,7 @@ import (
 	"html"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,15 +28,18 @@ type planned struct {
 	Jobs   []plannedJob `json:"jobs"`
 }
 
+// plannedJob is a job, or a leg of one: legs have the id of their job, and stand in its place.
 type plannedJob struct {
-	ID       string   `json:"id"`
-	Name     string   `json:"name"`
-	Needs    []string `json:"needs,omitempty"`
-	RunsOn   []string `json:"runs_on,omitempty"`
-	If       string   `json:"if,omitempty"`
-	Forecast string   `json:"forecast"`
-	Reason   string   `json:"reason"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Matrix   json.RawMessage `json:"matrix,omitempty"`
+	Needs    []string        `json:"needs,omitempty"`
+	RunsOn   []string        `json:"runs_on,omitempty"`
+	If       string          `json:"if,omitempty"`
+	Forecast string          `json:"forecast"`
+	Reason   string          `json:"reason"`
 
+	of    int // index of the job
 	needs []int
 }
 
@@ -160,9 +164,24 @@ func (a *app) planOne(path string, q *asked, known forecast.Known, named bool) (
 	for i := range p.Jobs {
 		job := &p.Jobs[i]
 		one := plannedJob{ID: job.Key, Name: job.Name, RunsOn: job.RunsOn, If: job.If, Forecast: string(jobs[i].Answer),
-			Reason: jobs[i].Reason, needs: job.Needs}
+			Reason: jobs[i].Reason, of: i, needs: job.Needs}
 		for _, need := range job.Needs {
 			one.Needs = append(one.Needs, p.Jobs[need].Key)
+		}
+		legs := p.LegsOf(i)
+		for _, n := range legs {
+			leg := one
+			leg.Name, leg.Matrix = p.Legs[n].Name, p.Legs[n].Matrix
+			if len(p.Legs[n].RunsOn) > 0 {
+				leg.RunsOn = p.Legs[n].RunsOn
+			}
+			out.Jobs = append(out.Jobs, leg)
+		}
+		if len(legs) > 0 {
+			continue
+		}
+		if job.Strategy != nil && job.Strategy.Later != nil {
+			one.Reason += "; its matrix is known when it is its turn"
 		}
 		out.Jobs = append(out.Jobs, one)
 	}
@@ -242,7 +261,11 @@ func picture(jobs []plannedJob) string {
 	size := dag.Size{Width: 220, Height: 40, GapX: 48, GapY: 16}
 	needs := make([][]int, len(jobs))
 	for i, job := range jobs {
-		needs[i] = job.needs
+		for at, other := range jobs { // whoever needs a job needs all its legs
+			if slices.Contains(job.needs, other.of) {
+				needs[i] = append(needs[i], at)
+			}
+		}
 	}
 	drawing := dag.Layout(needs, size)
 	var b strings.Builder

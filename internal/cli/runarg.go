@@ -126,6 +126,10 @@ func pickJob(run *fairleadv1.Run, word string) (*fairleadv1.Job, error) {
 // pickAttempt finds an attempt of the job; number 0 asks for the newest.
 func pickAttempt(job *fairleadv1.Job, number int) (*fairleadv1.Attempt, error) {
 	attempts := job.GetAttempts()
+	if len(attempts) == 0 && len(job.GetLegs()) > 0 {
+		return nil, &refusal{code: codeNoAttempt, choices: job.GetLegs(),
+			text: fmt.Sprintf("The job %s has a matrix, and its legs have attempts. Name one of them:", job.GetKey())}
+	}
 	if len(attempts) == 0 {
 		return nil, &refusal{code: codeNoAttempt,
 			text: fmt.Sprintf("The job %s has no attempt yet: %s", job.GetKey(), job.GetReason())}

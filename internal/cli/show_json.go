@@ -65,6 +65,16 @@ type jobJSON struct {
 	Ready      *string       `json:"ready"`
 	Concluded  *string       `json:"concluded"`
 	Attempts   []attemptJSON `json:"attempts"`
+	// Of a job with a matrix, of a leg of one, and of a job that gives something to others.
+	Legs    []string     `json:"legs,omitempty"`
+	LegOf   string       `json:"leg_of,omitempty"`
+	Outputs []outputJSON `json:"outputs,omitempty"`
+}
+
+type outputJSON struct {
+	Name  string  `json:"name"`
+	Value *string `json:"value"` // null when it is large
+	Bytes int64   `json:"bytes"`
 }
 
 type attemptJSON struct {
@@ -176,6 +186,10 @@ func showJob(job *fairleadv1.Job) jobJSON {
 	}
 	for _, attempt := range job.GetAttempts() {
 		out.Attempts = append(out.Attempts, showAttempt(attempt))
+	}
+	out.Legs, out.LegOf = job.GetLegs(), job.GetLegOf()
+	for _, o := range job.GetOutputs() {
+		out.Outputs = append(out.Outputs, outputJSON{o.GetName(), orNull(o.GetValue()), o.GetBytes()})
 	}
 	return out
 }

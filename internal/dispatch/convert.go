@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,7 +72,36 @@ func resultCommand(cause domain.Cause, r *runnerv1.Result) run.ReportResult {
 	return run.ReportResult{Cause: cause, Attempt: domain.AttemptID(r.GetAttempt()), Epoch: r.GetEpoch(),
 		Digest: domain.Digest(r.GetDigest()), Outcome: domain.Outcome(r.GetOutcome()),
 		Class: domain.FailureClass(r.GetFailureClass()), Message: r.GetMessage(), Steps: steps(r.GetSteps()),
-		LogEnd: r.GetLogEnd(), Effect: domain.SideEffect(r.GetEffect())}
+		LogEnd: r.GetLogEnd(), Effect: domain.SideEffect(r.GetEffect()), Outputs: outputs(r.GetOutputs())}
+}
+
+func outputs(in []*runnerv1.Output) []run.Output {
+	var out []run.Output
+	for _, o := range in {
+		out = append(out, run.Output{Name: o.GetName(), Value: o.GetValue()})
+	}
+	return out
+}
+
+// offload puts values that are too large for an event into objects.
+func (d *Dispatcher) offload(ctx context.Context, tenant domain.TenantID, c run.Command) (run.Command, error) {
+	r, ok := c.(run.ReportResult)
+	if !ok || d.cfg.Keep == nil {
+		return c, nil
+	}
+	r.Outputs = slices.Clone(r.Outputs)
+	for i := range r.Outputs {
+		o := &r.Outputs[i]
+		if len(o.Value) <= run.OutputBytesMax {
+			continue
+		}
+		digest, err := d.cfg.Keep(ctx, tenant, []byte(o.Value))
+		if err != nil {
+			return c, fmt.Errorf("keep output %s: %w", o.Name, err)
+		}
+		*o = run.Output{Name: o.Name, Digest: digest, Size: int64(len(o.Value))}
+	}
+	return r, nil
 }
 
 func steps(in []*runnerv1.Step) []run.Step {

@@ -54,8 +54,11 @@ type Config struct {
 	// TokenDigest reads a registration token's digest; false for text that is none.
 	TokenDigest func(text string) (domain.Digest, bool)
 	Logs        Logs
-	Locate      func(ctx context.Context, tenant domain.TenantID, run domain.RunID) (domain.PartitionID, error)
-	Clock       *engine.Clock
+	// Keep makes an object of a value that is too large for history, and gives its digest; nil:
+	// such values are refused.
+	Keep   func(ctx context.Context, tenant domain.TenantID, data []byte) (domain.Digest, error)
+	Locate func(ctx context.Context, tenant domain.TenantID, run domain.RunID) (domain.PartitionID, error)
+	Clock  *engine.Clock
 	// Host is what the dispatcher's work runs on; nil is the machine.
 	Host   host.Host
 	Log    *slog.Logger

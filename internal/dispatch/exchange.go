@@ -240,9 +240,14 @@ func (d *Dispatcher) submitAll(ctx context.Context, who agent, asks []ask, acks 
 		if !at.sure {
 			continue // no acknowledgement: the runner sends it again
 		}
+		command, err := d.offload(ctx, at.tenant, a.command)
+		if err != nil {
+			d.cfg.Log.Warn("the outputs of a result can't be kept now", "attempt", a.attempt, "error", err)
+			continue // no acknowledgement: the runner sends it again
+		}
 		got := &answer{at: at, given: make(chan struct{})}
 		err = d.cfg.Engine.Send(ctx, engine.Envelope{Tenant: at.tenant, Partition: at.partition,
-			Stream: streamOf(a.attempt), Command: a.command}, func(ack engine.Ack, err error) {
+			Stream: streamOf(a.attempt), Command: command}, func(ack engine.Ack, err error) {
 			got.ack, got.err = ack, err
 			close(got.given)
 		})

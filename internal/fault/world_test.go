@@ -189,7 +189,8 @@ func (w *world) assemble(ctx context.Context, st store.Store, blobs blob.Store) 
 		s.engine.Observe(o)
 	}
 	for _, r := range []engine.Reactor{
-		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts}, triggers.Reactor(),
+		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts,
+			Plans: &order.Plans{Blobs: objects}, Blobs: objects}, triggers.Reactor(),
 	} {
 		s.engine.React(r)
 	}

@@ -41,23 +41,34 @@ func versionOne() *Manifest {
 	}
 }
 
+// versionOneToday has the fields that came to version 1 since.
+func versionOneToday() *Manifest {
+	m := versionOne()
+	m.Matrix, m.Strategy = json.RawMessage(`{"os":"linux"}`), json.RawMessage(`{"fail-fast":true}`)
+	m.Outputs = []plan.Binding{{Name: "out", Value: "${{ steps.it.outputs.x }}"}}
+	m.Steps[0].SoftFailText, m.Steps[0].TimeoutText = "${{ matrix.soft }}", "${{ matrix.minutes }}"
+	return m
+}
+
 // A runner keeps the manifests of its jobs over an upgrade, and servers and runners are of
 // neighbouring versions.
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestFrozenManifests(t *testing.T) {
-	form := frozen.Form{Name: "testdata/frozen/manifest", Newest: 1, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, versionOne())
-	data, err := versionOne().Encode()
+	form := frozen.Form{Name: "testdata/frozen/manifest", Newest: 2, Text: true, Rewrite: *rewrite}
+	frozen.Full(t, versionOneToday())
+	data, err := versionOneToday().Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	form.Written(t, data)
-	got, err := parse(form.Read(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(versionOne(), got); diff != "" {
-		t.Errorf("version 1 is read as another manifest: %s", diff)
+	for number, want := range []*Manifest{versionOne(), versionOneToday()} {
+		got, err := parse(form.Read(t, number+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("file %d is read as another manifest: %s", number+1, diff)
+		}
 	}
 }
 

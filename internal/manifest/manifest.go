@@ -67,9 +67,14 @@ type Manifest struct {
 	Inputs json.RawMessage `json:"inputs,omitempty"`
 	// Needs is the needs context as JSON object text (result and outputs per job key).
 	Needs json.RawMessage `json:"needs,omitempty"`
+	// Matrix and Strategy are those contexts of a leg of a job with a matrix, as JSON object text.
+	Matrix   json.RawMessage `json:"matrix,omitempty"`
+	Strategy json.RawMessage `json:"strategy,omitempty"`
 
-	Env            []plan.Binding `json:"env,omitempty"`
-	Steps          []plan.Step    `json:"steps"`
+	Env   []plan.Binding `json:"env,omitempty"`
+	Steps []plan.Step    `json:"steps"`
+	// Outputs are evaluated when the steps have ended, and reported with the result.
+	Outputs        []plan.Binding `json:"outputs,omitempty"`
 	TimeoutSeconds int64          `json:"timeout_seconds"`
 	Limits         Limits         `json:"limits"`
 	// IdempotencyKey is stable over attempts of the same job of the same run.

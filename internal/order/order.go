@@ -25,6 +25,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/recall"
+	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
@@ -49,7 +50,7 @@ type Writer struct {
 	Limits manifest.Limits
 	Now    func() time.Time
 
-	plans recall.Of[objectID, *plan.Plan]
+	plans Plans
 }
 
 var _ dispatch.Manifests = (*Writer)(nil)
@@ -61,41 +62,88 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 	if err != nil {
 		return nil, err
 	}
-	if index >= len(p.Jobs) {
-		return nil, domain.Reject(domain.CodeWorkflowInvalid, "The stored plan has no such job.")
+	job, leg, err := jobOf(p, index, want.Brief.Leg)
+	if err != nil {
+		return nil, err
 	}
 	github, inputs, err := w.Contexts.Contexts(ctx, want.Tenant, q)
 	if err != nil {
 		return nil, fmt.Errorf("read contexts of %s: %w", q.Run, err)
 	}
-	needs, err := needsContext(want.Brief.Needs)
+	needs, err := needsContext(ctx, w.Blobs, want.Tenant, want.Brief.Needs)
+	if r, ok := domain.AsRejection(err); ok {
+		return nil, r
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write needs context of %s: %w", want.Attempt, err)
 	}
-	job := &p.Jobs[index]
 	env := job.Env
 	if w.Env != nil {
 		env = append(w.Env(want.Attempt), job.Env...)
 	}
 	now := w.Now()
-	return &manifest.Manifest{
+	m := &manifest.Manifest{
 		Version: manifest.Version, Tenant: want.Tenant, Repository: q.Repository, Run: q.Run, Job: want.Attempt.Job(),
 		Attempt: want.Attempt, Number: want.Brief.Number, Round: want.Brief.Round, Epoch: want.Epoch, Runner: want.Runner,
 		Pool: want.Pool, Slot: want.Slot, Issued: now, Expires: want.Until, Tier: q.Tier, Class: q.Class, Network: "pool",
-		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: job.Key, JobName: job.Name,
+		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: job.Key, JobName: leg.name,
 		Source: manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
 		Token:  w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
-		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, TimeoutSeconds: job.TimeoutSeconds,
-		Limits: w.Limits, IdempotencyKey: idempotencyKey(want.Attempt.Job()),
-	}, nil
+		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, Outputs: job.Outputs,
+		TimeoutSeconds: leg.timeout, Limits: w.Limits, IdempotencyKey: idempotencyKey(want.Attempt.Job()),
+	}
+	if l := want.Brief.Leg; l != nil {
+		m.Matrix = leg.matrix
+		if m.Strategy, err = matrix.StrategyContext(l.FailFast, l.MaxParallel, l.Index, l.Total).MarshalJSON(); err != nil {
+			return nil, fmt.Errorf("write strategy context of %s: %w", want.Attempt, err)
+		}
+	}
+	return m, nil
 }
 
 // idempotencyKey is the same for all attempts of a job of a run, over retries and rounds,
 // so that what a step did once is recognised when it is tried again.
 func idempotencyKey(job domain.JobID) string { return string(job) }
 
+// legOf is what differs among the legs of a job.
+type legOf struct {
+	name    string
+	matrix  json.RawMessage
+	timeout int64
+}
+
+// jobOf finds in the plan what the job with that index runs: for a leg, its job and its own
+// values.
+func jobOf(p *plan.Plan, index int, leg *run.LegBrief) (*plan.Job, legOf, error) {
+	at := index
+	if leg != nil {
+		at = leg.Of
+	}
+	if at < 0 || at >= len(p.Jobs) || (leg != nil) != (p.Jobs[at].Strategy != nil) {
+		return nil, legOf{}, domain.Reject(domain.CodeWorkflowInvalid, "The stored plan has no such job.")
+	}
+	job := &p.Jobs[at]
+	out := legOf{name: job.Name, timeout: job.TimeoutSeconds}
+	switch at := index - len(p.Jobs); {
+	case leg == nil:
+	case leg.Matrix != "": // made while the run went on
+		out.name, out.matrix, out.timeout = leg.Name, json.RawMessage(leg.Matrix), leg.TimeoutSeconds
+	case at < 0 || at >= len(p.Legs) || p.Legs[at].Of != leg.Of:
+		return nil, out, domain.Reject(domain.CodeWorkflowInvalid, "The stored plan has no such leg.")
+	default:
+		l := &p.Legs[at]
+		out.name, out.matrix = l.Name, l.Matrix
+		if l.TimeoutSeconds > 0 {
+			out.timeout = l.TimeoutSeconds
+		}
+	}
+	return job, out, nil
+}
+
 // needsContext is the needs context of the workflow language: result and outputs by key.
-func needsContext(needs []run.Need) (json.RawMessage, error) {
+func needsContext(
+	ctx context.Context, blobs blob.Store, tenant domain.TenantID, needs []run.Need,
+) (json.RawMessage, error) {
 	type need struct {
 		Result  string            `json:"result"`
 		Outputs map[string]string `json:"outputs"`
@@ -104,11 +152,27 @@ func needsContext(needs []run.Need) (json.RawMessage, error) {
 	for _, n := range needs {
 		v := need{Result: Result(n.Outcome), Outputs: map[string]string{}}
 		for _, o := range n.Outputs {
-			v.Outputs[o.Name] = o.Value
+			text, err := OutputText(ctx, blobs, tenant, o)
+			if err != nil {
+				return nil, err
+			}
+			v.Outputs[o.Name] = text
 		}
 		out[n.Key] = v
 	}
 	return json.Marshal(out)
+}
+
+// outputBytesMax bounds an output that is an object; a job's are no more together.
+const outputBytesMax = 1 << 20
+
+// OutputText is the value of an output, wherever it is kept.
+func OutputText(ctx context.Context, blobs blob.Store, tenant domain.TenantID, o run.Output) (string, error) {
+	if o.Digest == "" {
+		return o.Value, nil
+	}
+	data, err := ReadObject(ctx, blobs, tenant, o.Digest, outputBytesMax)
+	return string(data), err
 }
 
 // Result is a job's outcome in the four words that the workflow language has for it.
@@ -124,12 +188,30 @@ func Result(o domain.Outcome) string {
 	return "failure"
 }
 
-// plan reads a plan by digest and checks that it is the one that was pinned.
+// plan reads a plan from the writer's objects.
 func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain.Digest) (*plan.Plan, error) {
-	if p, ok := w.plans.Get(objectID{tenant, digest}); ok {
+	return w.plans.read(ctx, w.Blobs, tenant, digest)
+}
+
+// Plans reads plans by digest.
+type Plans struct {
+	Blobs blob.Store
+
+	known recall.Of[objectID, *plan.Plan]
+}
+
+// Plan reads a plan and checks that it is the one that was pinned. It is for reading only.
+func (s *Plans) Plan(ctx context.Context, tenant domain.TenantID, digest domain.Digest) (*plan.Plan, error) {
+	return s.read(ctx, s.Blobs, tenant, digest)
+}
+
+func (s *Plans) read(
+	ctx context.Context, blobs blob.Store, tenant domain.TenantID, digest domain.Digest,
+) (*plan.Plan, error) {
+	if p, ok := s.known.Get(objectID{tenant, digest}); ok {
 		return p, nil
 	}
-	data, err := ReadObject(ctx, w.Blobs, tenant, digest, planBytesMax)
+	data, err := ReadObject(ctx, blobs, tenant, digest, planBytesMax)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +222,18 @@ func (w *Writer) plan(ctx context.Context, tenant domain.TenantID, digest domain
 			Message: "The stored plan can't be read: " + err.Error(),
 		}
 	}
-	w.plans.Put(objectID{tenant, digest}, p, len(data))
+	s.known.Put(objectID{tenant, digest}, p, len(data))
 	return p, nil
+}
+
+// PutObject keeps data as a content-addressed object.
+func PutObject(ctx context.Context, blobs blob.Store, tenant domain.TenantID, data []byte) (domain.Digest, error) {
+	digest := domain.DigestOf(data)
+	err := blobs.Put(ctx, blob.ObjectKey(tenant, digest), bytes.NewReader(data), int64(len(data)))
+	if err != nil && !errors.Is(err, blob.ErrExists) {
+		return "", fmt.Errorf("put object %s: %w", digest, err)
+	}
+	return digest, nil
 }
 
 // ReadObject reads a content-addressed object and verifies its digest.

@@ -138,9 +138,19 @@ func job(s *run.State, i int, waits []run.Wait) *fairleadv1.Job {
 		Id: string(s.JobID(i)), Index: int32(i), Key: skel.Key, Name: skel.Name,
 		State: string(j.State), Outcome: string(j.Outcome), Reason: s.Sentence(j.Reason),
 		ReasonCode: string(j.Reason.Code), RunsOn: skel.RunsOn, Effectful: skel.Effectful,
-		Ready: Stamp(j.ReadyAt), Round: int32(j.Round), Steps: skel.Steps,
+		Ready: Stamp(j.ReadyAt), Round: int32(j.Round), Steps: s.Steps(i),
 	}
-	for _, n := range skel.Needs {
+	if of, ok := s.GroupOf(i); ok {
+		out.LegOf = s.Skeleton(of).Key
+	}
+	for _, l := range j.Legs {
+		out.Legs = append(out.Legs, s.Skeleton(l).Key)
+	}
+	for _, o := range s.Outputs(i) {
+		out.Outputs = append(out.Outputs, &fairleadv1.Output{Name: o.Name, Value: o.Value,
+			Bytes: max(o.Size, int64(len(o.Value)))})
+	}
+	for _, n := range s.Needs(i) {
 		out.Needs = append(out.Needs, s.Skeleton(n).Key)
 	}
 	if j.State == run.StateConcluded {
@@ -175,7 +185,7 @@ func attempt(s *run.State, index int, a *run.Attempt) *fairleadv1.Attempt {
 		out.Message = s.Sentence(a.Reason)
 	}
 	out.NextStep = nextStep(a)
-	names := s.Skeleton(index).Steps
+	names := s.Steps(index)
 	for i := range a.Steps {
 		out.Steps = append(out.Steps, step(&a.Steps[i], names))
 	}

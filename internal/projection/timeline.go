@@ -93,6 +93,14 @@ func ofJob(s *run.State, e run.Event, key string) (string, string, *domain.Actor
 			return fmt.Sprintf("%s: its condition could not be evaluated: %s.", key, e.Error), kindFail, nil
 		}
 		return fmt.Sprintf("%s: its condition %s is %t.", key, e.Expression, e.Result), kindRun, nil
+	case *run.MatrixAsked:
+		return fmt.Sprintf("%s: its condition holds; its matrix is being expanded.", key), kindWait, nil
+	case *run.MatrixExpanded:
+		legs := "legs"
+		if len(e.Legs) == 1 {
+			legs = "leg"
+		}
+		return fmt.Sprintf("%s has %d %s: %s.", key, len(e.Legs), legs, someKeys(s, e.Legs)), kindRun, nil
 	case *run.JobHeld:
 		return fmt.Sprintf("%s is held. %s", key, s.Sentence(e.Reason)), kindRetry, nil
 	case *run.JobReady:
@@ -102,6 +110,20 @@ func ofJob(s *run.State, e run.Event, key string) (string, string, *domain.Actor
 		return fmt.Sprintf("%s concluded: %s. %s", key, e.Outcome, s.Sentence(e.Reason)), kind, nil
 	}
 	return key + ": " + e.Name() + ".", kindRun, nil
+}
+
+// someKeys lists the first of many jobs.
+func someKeys(s *run.State, jobs []int) string {
+	const shown = 10
+	var keys []string
+	for _, j := range jobs[:min(len(jobs), shown)] {
+		keys = append(keys, s.Skeleton(j).Key)
+	}
+	text := strings.Join(keys, ", ")
+	if more := len(jobs) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func onLabels(labels []string) string {
@@ -183,7 +205,7 @@ func ofAttempt(s *run.State, e run.Event, who string) (string, string, *domain.A
 
 func progress(s *run.State, e *run.ProgressReported) string {
 	parts := []string{"the runner says " + string(e.Observed)}
-	names := s.Skeleton(e.Job).Steps
+	names := s.Steps(e.Job)
 	for _, st := range e.Steps {
 		name := fmt.Sprintf("step %d", st.Index+1)
 		if st.Index < len(names) && names[st.Index] != "" {

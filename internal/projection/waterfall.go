@@ -40,12 +40,17 @@ func waterfall(s *run.State, events []engine.Recorded) [][]*fairleadv1.Segment {
 		}
 		switch e := e.(type) {
 		case *run.RunRequested:
-			for i := range bars {
+			for i := range e.Request.Skeleton {
 				bars[i].to(startKind(s, i), "", 0, e.At)
 			}
 		case *run.RoundOpened:
 			for _, i := range e.Jobs {
 				bars[i].to("needs", "", 0, e.At)
+			}
+		case *run.MatrixExpanded:
+			bars[e.Job].to("running", "its legs run", 0, e.At)
+			for _, i := range e.Legs {
+				bars[i].to("held", "waits for a place among the legs that may run", 0, e.At)
 			}
 		default:
 			if i := e.JobIndex(); i >= 0 && i < len(bars) {
@@ -61,7 +66,7 @@ func waterfall(s *run.State, events []engine.Recorded) [][]*fairleadv1.Segment {
 }
 
 func startKind(s *run.State, job int) string {
-	if len(s.Skeleton(job).Needs) > 0 {
+	if len(s.Needs(job)) > 0 {
 		return "needs"
 	}
 	return "no_runner"

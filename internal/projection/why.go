@@ -33,6 +33,9 @@ func Why(s *run.State, h engine.History, job string, place Place) ([]*fairleadv1
 			i = byID
 		}
 		if i < 0 {
+			i = named(s, job)
+		}
+		if i < 0 {
 			return nil, domain.Reject(domain.CodeNotFound, "The run has no such job; it has "+jobKeys(s)+".")
 		}
 		return []*fairleadv1.Explanation{explainJob(s, i, line, waits[i], place)}, nil
@@ -42,6 +45,21 @@ func Why(s *run.State, h engine.History, job string, place Place) ([]*fairleadv1
 		out = append(out, explainJob(s, i, line, waits[i], place))
 	}
 	return out, nil
+}
+
+// named is the one job that is called so, -1 when none or several are.
+func named(s *run.State, name string) int {
+	at := -1
+	for i := range s.Request.Skeleton {
+		if s.Skeleton(i).Name != name {
+			continue
+		}
+		if at >= 0 {
+			return -1
+		}
+		at = i
+	}
+	return at
 }
 
 func jobKeys(s *run.State) string {

@@ -32,6 +32,8 @@ const (
 	// backoffFirst and backoffMax bound the pause after a failed exchange.
 	backoffFirst = 100 * time.Millisecond
 	backoffMax   = 5 * time.Second
+	// vainHeld bounds the pause after declined leases while the runner has work.
+	vainHeld = time.Second
 	// pollPause is the pause after a poll that came back at once with nothing.
 	pollPause = 100 * time.Millisecond
 	// dialWait is how long connecting may take: another server of the fleet may be there.

@@ -126,6 +126,7 @@ type machine struct {
 	held     map[string]*held
 	calls    [kinds]call
 	declines []*runnerv1.Decline
+	vain     int // leases declined in a row
 	draining bool
 	greeted  bool    // the server has answered once
 	offered  bool    // the server knows all open slots

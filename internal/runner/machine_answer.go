@@ -51,11 +51,25 @@ func (m *machine) answered(k kind, req *runnerv1.ExchangeRequest, resp *runnerv1
 			}
 		})
 	}
+	if m.vain > 0 && len(resp.GetLeases()) > 0 {
+		m.calls[poll].notYet = now.Add(m.vainPause())
+	}
 	if after := resp.GetRetryAfterMs(); after > 0 {
 		c.notYet = now.Add(time.Duration(after) * time.Millisecond)
 	} else if k == poll && now < sent.Add(pollPause/2) && idle(resp) && m.uploaded <= sent {
 		c.notYet, m.paused = now.Add(pollPause), true
 	}
+}
+
+// vainPause is how long the runner asks for no work after leases that it had to decline, one after
+// the other: with a clock that is wrong it would decline everything, and each costs a job an
+// attempt. While it has work it looks more often, for what is cancelled.
+func (m *machine) vainPause() time.Duration {
+	most := backoffMax
+	if len(m.held) > 0 {
+		most = vainHeld
+	}
+	return min(backoffFirst<<min(m.vain-1, 10), most)
 }
 
 func idle(r *runnerv1.ExchangeResponse) bool {
@@ -141,6 +155,7 @@ func (m *machine) lease(l *runnerv1.Lease, orders *manifest.Opener, sent, now in
 	}
 	order, no := m.accept(l, orders, sent, now)
 	if no != nil {
+		m.vain++
 		m.note("declined a lease", "attempt", l.GetAttempt(), "epoch", l.GetEpoch(), "reason", no.reason)
 		m.declines = append(m.declines, &runnerv1.Decline{
 			Attempt: l.GetAttempt(), Epoch: l.GetEpoch(), Reason: no.reason,
@@ -152,7 +167,7 @@ func (m *machine) lease(l *runnerv1.Lease, orders *manifest.Opener, sent, now in
 		return
 	}
 	i := m.slotOf(l.GetSlot())
-	m.slots[i].taken = true
+	m.slots[i].taken, m.vain = true, 0
 	h := &held{
 		attempt: l.GetAttempt(), epoch: l.GetEpoch(), slot: i, observed: string(domain.ObservedPreparing),
 		abandonAt: sent.Add(m.abandonAfter(l.GetAbandonMs())),

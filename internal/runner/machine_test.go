@@ -129,6 +129,32 @@ func TestADeclineIsSaidUntilItIsHeardAndItsTokenIsSpent(t *testing.T) {
 	}
 }
 
+// A runner that must decline everything, as with a clock that is wrong, asks ever less often: each
+// decline costs a job an attempt.
+func TestWhoDeclinesEverythingAsksLessOften(t *testing.T) {
+	r := newRig(t, 1)
+	r.answer(upload, &runnerv1.ExchangeResponse{})
+	waited := time.Duration(0)
+	for n := range 10 {
+		if r.sent[poll] == nil {
+			t.Fatalf("no poll after %d declines", n)
+		}
+		r.answer(poll, &runnerv1.ExchangeResponse{Leases: []*runnerv1.Lease{{Attempt: "att_x", Epoch: uint64(n + 1),
+			Slot: fmt.Sprintf("rnr_1/0/%d", 4000000001+n), Manifest: []byte("{}"), KeyId: "k"}}})
+		r.answer(upload, &runnerv1.ExchangeResponse{})
+		last := waited
+		for waited = 0; r.sent[poll] == nil && waited < time.Minute; waited += 50 * time.Millisecond {
+			r.pass(50 * time.Millisecond)
+		}
+		if waited < last || waited == 0 || waited > 6*time.Second {
+			t.Errorf("after %d declines it asked after %v, before that after %v", n+1, waited, last)
+		}
+	}
+	if waited < 4*time.Second {
+		t.Errorf("it asks after %v", waited)
+	}
+}
+
 func TestLeasesCountFromWhenTheQuestionWasSent(t *testing.T) {
 	r := newRig(t, 1)
 	r.answer(upload, &runnerv1.ExchangeResponse{})

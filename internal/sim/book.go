@@ -237,6 +237,10 @@ func (b *book) heard(m *machine, req *runnerv1.ExchangeRequest, resp *runnerv1.E
 	}
 	for _, ack := range resp.GetAcks() {
 		id := ack.GetAttempt()
+		switch domain.Code(ack.GetRefused()) {
+		case domain.CodeInvalidArgument, domain.CodeTooLarge:
+			b.world.violation("what an honest runner says is in order", "%s was refused: %s", id, ack.GetMessage())
+		}
 		if ack.GetChunks() > 0 && ack.GetRefused() == "" && !b.sealedEarly(domain.AttemptID(id)) {
 			b.promises.chunks[id] = max(b.promises.chunks[id], ack.GetChunks())
 		}
@@ -423,7 +427,8 @@ func (b *book) restless() string {
 		}
 		for _, wait := range run.Waits(s) {
 			switch wait.Reason.Code {
-			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished:
+			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished,
+				run.ReasonMatrixUnexpanded, run.ReasonMaxParallel, run.ReasonLegsUnfinished:
 				if b.mayRest(s, wait.Job) {
 					continue
 				}
@@ -443,7 +448,14 @@ func (b *book) mayRest(s *run.State, j int) bool {
 		return s.Request.Tenant != b.world.tenants[0] || !slices.Contains(tiers, s.Request.Tier)
 	case run.StateActive:
 		return job.Current().Held
+	case run.StateExpanded:
+		return slices.ContainsFunc(job.Legs, func(l int) bool {
+			return s.Jobs[l].State != run.StateWaiting && s.Jobs[l].State != run.StateConcluded && b.mayRest(s, l)
+		})
 	case run.StateWaiting:
+		if leg := s.Skeleton(j).Leg; leg != nil {
+			return b.mayRest(s, leg.Of)
+		}
 		for _, need := range s.Skeleton(j).Needs {
 			if s.Jobs[need].State != run.StateConcluded && b.mayRest(s, need) {
 				return true

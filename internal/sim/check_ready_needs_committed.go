@@ -9,23 +9,22 @@ import (
 const checkReady = "a job becomes ready only when every dependency is committed, and starts only when it is ready"
 
 func readyNeedsCommitted(w *world) checker {
-	type plan struct {
-		needs [][]int
-		done  map[int]bool
-		ready map[int]bool
-	}
-	plans := map[domain.StreamID]*plan{}
+	plans := map[domain.StreamID]*readiness{}
 	return checker{
 		sentence: checkReady,
 		event: func(e *seen) {
 			p := plans[e.history.id]
 			switch event := e.event.(type) {
 			case *run.RunRequested:
-				p = &plan{done: map[int]bool{}, ready: map[int]bool{}}
-				for _, k := range event.Request.Skeleton {
-					p.needs = append(p.needs, k.Needs)
-				}
+				p = &readiness{done: map[int]bool{}, ready: map[int]bool{}}
+				p.add(event.Request.Skeleton)
 				plans[e.history.id] = p
+			case *run.MatrixExpanded:
+				p.add(event.Added)
+				for _, l := range event.Legs {
+					delete(p.done, l)
+				}
+				p.mustBe(w, e)
 			case *run.RoundOpened:
 				for _, j := range event.Jobs {
 					delete(p.done, j)
@@ -33,13 +32,8 @@ func readyNeedsCommitted(w *world) checker {
 			case *run.JobConcluded:
 				p.done[e.job] = true
 				delete(p.ready, e.job)
-			case *run.JobReady, *run.JobHeld, *run.EvaluationAsked:
-				for _, need := range p.needs[e.job] {
-					if !p.done[need] {
-						w.violation(checkReady, "%s of job %d of %s on job %d, which has no committed result",
-							e.event.Name(), e.job, e.history.id, need)
-					}
-				}
+			case *run.JobReady, *run.JobHeld, *run.EvaluationAsked, *run.MatrixAsked:
+				p.mustBe(w, e)
 				_, p.ready[e.job] = e.event.(*run.JobReady)
 			case *run.LeaseGranted:
 				if !p.ready[e.job] {
@@ -48,5 +42,32 @@ func readyNeedsCommitted(w *world) checker {
 				delete(p.ready, e.job)
 			}
 		},
+	}
+}
+
+// readiness is what is known of a run's jobs.
+type readiness struct {
+	needs [][]int
+	done  map[int]bool
+	ready map[int]bool
+}
+
+// add takes jobs over. A leg needs what its job needs.
+func (p *readiness) add(jobs []run.JobSkeleton) {
+	for _, k := range jobs {
+		needs := k.Needs
+		if k.Leg != nil {
+			needs = p.needs[k.Leg.Of]
+		}
+		p.needs = append(p.needs, needs)
+	}
+}
+
+func (p *readiness) mustBe(w *world, e *seen) {
+	for _, need := range p.needs[e.job] {
+		if !p.done[need] {
+			w.violation(checkReady, "%s of job %d of %s on job %d, which has no committed result",
+				e.event.Name(), e.job, e.history.id, need)
+		}
 	}
 }

@@ -61,10 +61,19 @@ func stateOf(s *run.State, j int) string {
 	job := s.Jobs[j]
 	switch job.State {
 	case run.StateWaiting:
-		if job.Evaluation != nil && !job.Evaluation.Answered {
+		switch e := job.Evaluation; {
+		case e != nil && !e.Answered && e.Matrix:
+			return "waiting for its matrix"
+		case e != nil && !e.Answered:
 			return "waiting for its condition"
+		case job.Reason.Code == run.ReasonMaxParallel:
+			return "a leg that waits for a place"
+		case s.Skeleton(j).Leg != nil:
+			return "a leg whose job has not begun"
 		}
 		return "waiting for needs"
+	case run.StateExpanded:
+		return "its legs run"
 	case run.StateHeld:
 		return "held for back-off"
 	case run.StateReady:
@@ -94,6 +103,8 @@ func activeState(s *run.State, j int) string {
 		return "uncertain"
 	case outOfTime(a):
 		return "active, timeout passed"
+	case a.Desired == domain.DesiredCancel && a.Stop.Code == run.ReasonFailFastGrace:
+		return "active, another leg failed"
 	case a.Desired == domain.DesiredCancel:
 		return "active, cancel requested"
 	}

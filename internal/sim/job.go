@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
@@ -276,10 +277,22 @@ func (a *attempt) conclude(o domain.Outcome, class domain.FailureClass, message 
 			r.Steps = append(r.Steps, cloneStep(s))
 		}
 	}
+	for _, o := range a.order.Outputs {
+		r.Outputs = append(r.Outputs, a.output(o.Name))
+	}
 	job.Seal(r)
 	a.concluded = true
 	a.spool(r)
 	a.alive = false
+}
+
+// output makes up what the job gives: a list for a matrix, or a text that is sometimes long.
+func (a *attempt) output(name string) *runnerv1.Output {
+	out := &runnerv1.Output{Name: name, Value: pick(a.random, "[]", "[1]", `["a", "b"]`, `["a", "b", "c"]`, "no list")}
+	if name == "text" {
+		out.Value = strings.Repeat("x", pick(a.random, 1, 40, 5000))
+	}
+	return out
 }
 
 func (a *attempt) effect(o domain.Outcome) domain.SideEffect {

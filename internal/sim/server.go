@@ -137,6 +137,9 @@ func (s *server) boot(p *process) error {
 			},
 			GitPath: func(_ domain.TenantID, r domain.RepositoryID) string { return "/git/" + string(r) },
 			Limits:  manifest.Limits{StepLogBytes: 1 << 20, AttemptLogBytes: 1 << 20}},
+		Keep: func(ctx context.Context, t domain.TenantID, data []byte) (domain.Digest, error) {
+			return order.PutObject(ctx, o, t, data)
+		},
 		Keys:        w.keys,
 		TokenDigest: func(text string) (domain.Digest, bool) { return domain.DigestOf([]byte(text)), text != "" },
 		Locate: func(ctx context.Context, tenant domain.TenantID, id domain.RunID) (domain.PartitionID, error) {
@@ -158,7 +161,7 @@ func (s *server) boot(p *process) error {
 	scheduler := t.NewScheduler(zone)
 	e.Observe(scheduler)
 	e.Observe(&witness{w, s, p})
-	e.React(&reactor.Evaluator{Engine: e, Read: e, Contexts: contexts})
+	e.React(&reactor.Evaluator{Engine: e, Read: e, Contexts: contexts, Plans: &order.Plans{Blobs: o}, Blobs: o})
 	e.React(t.Reactor())
 	if err := e.Start(ctx); err != nil {
 		return err

@@ -38,7 +38,8 @@ func (r *remote) push(w *world) string {
 	r.commits = append(r.commits, scm.Commit{
 		ID: id, Tree: id, Author: who, Committer: who, Message: fmt.Sprintf("change %d\n", n),
 	})
-	r.workflow[id] = workflowText(w.stream("workflow"), scheduleText(w.stream("schedule"), &w.swarm), &w.swarm)
+	r.workflow[id] = workflowText(w.stream("workflow"), w.stream("matrix"),
+		scheduleText(w.stream("schedule"), &w.swarm), &w.swarm)
 	return id
 }
 
@@ -57,13 +58,15 @@ func scheduleText(r *rand.Rand, s *swarm) string {
 }
 
 // workflowText writes a workflow: a few jobs that need each other, with conditions, retries,
-// time limits and effects.
-func workflowText(r *rand.Rand, schedule string, s *swarm) string {
+// time limits and effects. Matrices and outputs have a stream of their own, so that what they
+// add leaves the rest of a world as it is.
+func workflowText(r, matrix *rand.Rand, schedule string, s *swarm) string {
 	var b strings.Builder
 	b.WriteString("name: ci\non:\n  push:\n  workflow_dispatch:\n" + schedule + "jobs:\n")
 	if r.IntN(40) == 0 {
 		return b.String() + "  j0:\n    runs-on: linux\n    stepz: []\n" // can't be executed
 	}
+	lists := map[int]bool{} // jobs with an output that is a list
 	for i := range 1 + r.IntN(4) {
 		fmt.Fprintf(&b, "  j%d:\n", i)
 		var needs []string
@@ -93,10 +96,44 @@ func workflowText(r *rand.Rand, schedule string, s *swarm) string {
 		}
 		fmt.Fprintf(&b, "    retry:\n      max: %d\n      backoff: %d\n      on: [runner_lost, platform_error%s]\n",
 			r.IntN(3), pick(r, 0, 1, 10), pick(r, "", ", user_code"))
+		b.WriteString(matrixText(matrix, i, needs, lists))
 		b.WriteString("    steps:\n")
 		for n := range 1 + r.IntN(2) {
 			fmt.Fprintf(&b, "      - run: step-%d\n", n)
 		}
+	}
+	return b.String()
+}
+
+// matrixText writes the outputs of some jobs, and legs for some: written down, or told by the
+// output of a job that is needed.
+func matrixText(r *rand.Rand, job int, needs []string, lists map[int]bool) string {
+	var b strings.Builder
+	if r.IntN(3) == 0 {
+		lists[job] = true
+		b.WriteString("    outputs:\n      list: ${{ steps.x.outputs.list || '[]' }}\n      text: ${{ github.sha }}\n")
+	}
+	if r.IntN(4) > 0 {
+		return b.String()
+	}
+	b.WriteString("    strategy:\n")
+	if r.IntN(2) == 0 {
+		b.WriteString("      fail-fast: false\n")
+	}
+	if r.IntN(2) == 0 {
+		fmt.Fprintf(&b, "      max-parallel: %d\n", 1+r.IntN(2))
+	}
+	b.WriteString("      matrix:\n")
+	for _, need := range needs {
+		var n int
+		if _, err := fmt.Sscanf(need, "j%d", &n); err == nil && lists[n] {
+			fmt.Fprintf(&b, "        v: ${{ fromJSON(needs.%s.outputs.list || '[1]') }}\n", need)
+			return b.String()
+		}
+	}
+	fmt.Fprintf(&b, "        v: [1, 2]\n")
+	if r.IntN(2) == 0 {
+		b.WriteString("        include: [{v: 3}]\n")
 	}
 	return b.String()
 }

@@ -233,6 +233,9 @@ func (c *cause) compile(file scm.File) (*compiled, []workflow.Diagnostic) {
 	}, c.triggers.cfg.Limits)
 }
 
+// formatPlanTwo is the format from which on all servers read plans of form 2.
+const formatPlanTwo = 4
+
 // formatOneObject is the format from which on all servers read a snapshot of version 2.
 const formatOneObject = 3
 
@@ -260,7 +263,15 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	if p != nil {
 		name, inputs = p.plan.Name, p.plan.Inputs
 		request.Skeleton = p.skeleton
-		request.Plan = objects.add(p.text)
+		text, ok := p.text, true
+		if t.cfg.Engine.Format() < formatPlanTwo {
+			text, ok = p.lowered()
+		}
+		if !ok {
+			return Accepted{}, reject(domain.CodeUpgradeUnfinished, "workflow", "The workflow has a matrix or outputs, which a "+
+				"server of the fleet does not know yet: ask again when all of them are upgraded.")
+		}
+		request.Plan = objects.add(text)
 	}
 	request.WorkflowPath, request.WorkflowName = file.Path, name
 	request.Inputs = objects.add(inputsJSON(inputs))

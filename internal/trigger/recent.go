@@ -86,6 +86,15 @@ type compiled struct {
 	diagnostics []workflow.Diagnostic
 }
 
+// lowered is the plan's text for readers of form 1; ok is false when they can't execute it.
+func (c *compiled) lowered() (text []byte, ok bool) {
+	p, ok := c.plan.FormOne()
+	if !ok {
+		return nil, false
+	}
+	return p.Encode(), true
+}
+
 // compile makes a plan, or remembers. It is nil if any diagnostic is an error: whoever mends a
 // file does not ask for the broken one again.
 //

@@ -39,7 +39,7 @@ const (
 // graphOf draws runs whose jobs depend on each other; one job, or none that needs
 // another, is no graph worth looking at.
 func graphOf(run *fairleadv1.Run) graphView {
-	jobs := run.GetJobs()
+	jobs := withoutLegs(run.GetJobs())
 	places := map[string]int{}
 	for i, job := range jobs {
 		places[job.GetKey()] = i
@@ -69,6 +69,9 @@ func graphOf(run *fairleadv1.Run) graphView {
 	}
 	for i, job := range jobs {
 		name := orElse(job.GetName(), job.GetKey())
+		if n := len(job.GetLegs()); n > 0 {
+			name = fmt.Sprintf("%s ×%d", shorten(name, nodeRunesMax-4), n)
+		}
 		view.Nodes = append(view.Nodes, nodeView{X: drawing.Nodes[i].X, Y: drawing.Nodes[i].Y,
 			Width: nodeSize.Width, Height: nodeSize.Height, Name: shorten(name, nodeRunesMax), Full: name,
 			Href: "#job-" + fmt.Sprint(job.GetIndex()), Status: statusOfJob(job)})

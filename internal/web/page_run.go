@@ -88,6 +88,9 @@ type jobView struct {
 	Took                        stretch
 	Attempts                    []attemptView
 	Retry                       *action
+	Leg                         bool
+	Legs                        []legView
+	Outputs                     []outputView
 }
 
 type attemptView struct {
@@ -173,7 +176,7 @@ func runViewOf(run *fairleadv1.Run, now time.Time, key func() string) runView {
 			Current: int(round.GetNumber()) == len(run.GetRounds()),
 		})
 	}
-	for _, job := range run.GetJobs() {
+	for _, job := range grouped(run.GetJobs()) {
 		view := jobViewOf(run, job, now, key)
 		if len(run.GetJobs()) >= quietJobsFrom && !view.Open {
 			v.Quiet = append(v.Quiet, view)
@@ -261,9 +264,10 @@ func observedWords(counts map[string]int, jobs int) string {
 	}
 	var parts []string
 	for _, key := range []string{"unreachable", "running", "preparing", "finishing", "exited", "leased",
-		"ready", "held", "waiting", "concluded"} {
+		"expanded", "ready", "held", "waiting", "concluded"} {
 		if n := counts[key]; n > 0 {
-			word := map[string]string{"ready": "waiting for a runner", "leased": "starting"}[key]
+			word := map[string]string{"ready": "waiting for a runner", "leased": "starting",
+				"expanded": "with legs that run"}[key]
 			parts = append(parts, fmt.Sprintf("%d %s", n, orElse(word, key)))
 			delete(counts, key)
 		}
@@ -280,7 +284,7 @@ func jobViewOf(run *fairleadv1.Run, job *fairleadv1.Job, now time.Time, key func
 		Anchor: "job-" + fmt.Sprint(job.GetIndex()), Href: "/runs/" + run.GetRun() + "/jobs/" + job.GetId(),
 		Status: statusOfJob(job), Reason: job.GetReason(), EndsBy: job.GetEndsBy(),
 		Needs: strings.Join(job.GetNeeds(), ", "), RunsOn: strings.Join(job.GetRunsOn(), ", "),
-		Effectful: job.GetEffectful(),
+		Effectful: job.GetEffectful(), Leg: job.GetLegOf() != "", Legs: legsOf(run, job), Outputs: outputsOf(job),
 	}
 	last := latest(job)
 	for _, attempt := range slices.Backward(job.GetAttempts()) { // the newest first: it is what is true now
@@ -294,7 +298,8 @@ func jobViewOf(run *fairleadv1.Run, job *fairleadv1.Job, now time.Time, key func
 	}
 	v.Open = v.Status.Tone == "bad" || v.Status.Tone == "doubt" || v.Status.Tone == "soft" ||
 		(v.Status.Tone == "live" && len(run.GetJobs()) <= 12) || len(job.GetAttempts()) > 1
-	if run.GetOutcome() != "" && job.GetState() == "concluded" && len(job.GetAttempts()) > 0 {
+	if run.GetOutcome() != "" && job.GetState() == "concluded" &&
+		(len(job.GetAttempts()) > 0 || len(job.GetLegs()) > 0) {
 		v.Retry = retryAction(job, key)
 	}
 	return v

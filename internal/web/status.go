@@ -19,6 +19,7 @@ var statuses = map[string]status{
 	"waiting":          {"waiting", "waiting", "wait"},
 	"held":             {"held", "held", "wait"},
 	"ready":            {"ready", "waiting for a runner", "wait"},
+	"expanded":         {"running", "its legs run", "live"},
 	"backoff":          {"backoff", "retrying soon", "wait"},
 	"leased":           {"running", "starting", "live"},
 	"preparing":        {"running", "preparing", "live"},

@@ -75,9 +75,10 @@ func waterfallOf(run *fairleadv1.Run, now time.Time) waterfallView {
 	starts := roundStarts(run)
 	var view waterfallView
 	var longest time.Duration
-	rows := make([][]placed, len(run.GetJobs()))
+	jobs := grouped(run.GetJobs())
+	rows := make([][]placed, len(jobs))
 	kinds := map[string]bool{}
-	for i, job := range run.GetJobs() {
+	for i, job := range jobs {
 		rows[i] = placeSegments(job, starts, now)
 		for _, s := range rows[i] {
 			longest = max(longest, s.to)
@@ -85,7 +86,7 @@ func waterfallOf(run *fairleadv1.Run, now time.Time) waterfallView {
 		}
 	}
 	longest = max(longest, time.Second)
-	for i, job := range run.GetJobs() {
+	for i, job := range jobs {
 		view.Rows = append(view.Rows, waterfallRowOf(run, job, rows[i], longest, now))
 	}
 	for _, word := range segmentWords {

@@ -62,8 +62,6 @@ func laterContexts(name string) (hint string, later bool) {
 		return "no secrets can be stored yet", true
 	case "vars":
 		return "write the value in env", true
-	case "matrix", "strategy":
-		return "it belongs to strategy, which is not available yet", true
 	case "jobs":
 		return "it belongs to workflow_call, which is not available yet", true
 	}
@@ -181,7 +179,7 @@ func (c *compiler) lint(site rule.Site, s scope) {
 	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
 		site.Inputs = append(site.Inputs, rule.Input{Name: spec.Name, Type: spec.Type})
 	}
-	site.Jobs, site.Needs = c.jobIDs, c.needIDs
+	site.Jobs, site.Needs, site.Outputs, site.Matrix = c.jobIDs, c.needIDs, c.outputIDs, c.matrixKeys
 	if s.step != nil {
 		site.Before, site.Later = s.step.before, s.step.later
 	}

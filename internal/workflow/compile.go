@@ -51,6 +51,10 @@ type compiler struct {
 	needIDs   []string // of the job at hand
 	defaults  runDefaults
 	planBytes int
+	// outputIDs are the outputs of every job with steps, by its id in upper case.
+	outputIDs map[string][]string
+	// matrixKeys are the properties of the context matrix in the job at hand; nil: not known.
+	matrixKeys []string
 }
 
 // event checks that the workflow declares the event that starts it.
@@ -115,8 +119,17 @@ func (c *compiler) jobs() {
 			"split the workflow")
 		return
 	}
+	c.outputIDs = make(map[string][]string, len(c.file.Jobs))
 	for _, job := range c.file.Jobs {
 		c.jobIDs = append(c.jobIDs, job.ID.Value)
+		if len(job.Steps) == 0 {
+			continue // it calls another workflow, whose outputs are not in this file, or is broken
+		}
+		names := []string{}
+		for _, o := range job.Outputs {
+			names = append(names, o.Name.Value)
+		}
+		c.outputIDs[strings.ToUpper(job.ID.Value)] = names
 	}
 	env := c.env(c.file.Env, workflowEnvScope())
 	c.defaults = c.runDefaults(c.file.Defaults, jobScope("defaults"))
@@ -125,9 +138,28 @@ func (c *compiler) jobs() {
 		for _, n := range job.Needs {
 			c.needIDs = append(c.needIDs, scalarText(n))
 		}
+		c.matrixKeys = matrixKeys(job)
 		c.plan.Jobs = append(c.plan.Jobs, c.job(job, env))
 	}
+	c.bound()
 	c.needs()
+}
+
+// bound counts the jobs after expansion: a job with a matrix is its legs.
+func (c *compiler) bound() {
+	total, largest, most := len(c.plan.Jobs), 0, 0
+	for i := range c.plan.Jobs {
+		if legs := len(c.plan.LegsOf(i)); legs > 0 {
+			if total += legs - 1; legs > most {
+				largest, most = i, legs
+			}
+		}
+	}
+	if total > c.lim.Jobs && most > 0 {
+		c.reports.Add(syntax.CodeTooManyJobs, c.file.Jobs[largest].ID.Range,
+			fmt.Sprintf("the workflow has %d jobs with the legs of its matrices; at most %d are allowed", total, c.lim.Jobs),
+			"split the workflow")
+	}
 }
 
 // charge counts text that goes into the plan. Variables of the workflow are repeated in

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
@@ -19,12 +20,18 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	if cond := c.condition(in.If, jobIfScope()); cond != nil && !cond.Default() {
 		job.If = cond.Text()
 	}
-	job.RunsOn = c.labels(in.RunsOn)
-	job.Env = c.jobEnv(in, workflowEnv)
-	if seconds, ok := c.timeout(in.Timeout, jobScope("timeout-minutes")); ok {
-		job.TimeoutSeconds = seconds
+	if !slices.ContainsFunc(in.RunsOn, func(n *syntax.Node) bool { return c.perLeg(in, n) }) {
+		job.RunsOn = c.labels(in.RunsOn)
 	}
-	job.SoftFail = c.truth(in.SoftFail, jobScope("continue-on-error"))
+	job.Env = c.jobEnv(in, workflowEnv)
+	if !c.perLeg(in, in.Timeout) {
+		if seconds, ok := c.timeout(in.Timeout, jobScope("timeout-minutes")); ok {
+			job.TimeoutSeconds = seconds
+		}
+	}
+	if !c.perLeg(in, in.SoftFail) {
+		job.SoftFail = c.truth(in.SoftFail, jobScope("continue-on-error"))
+	}
 	job.Retry = c.retry(in.Retry)
 	if in.Effects != nil {
 		if text := scalarText(in.Effects); text != "external" {
@@ -42,7 +49,10 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)
 	}
-	job.Steps = c.steps(in, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
+	ids := c.stepIDs(in)
+	job.Steps = c.steps(in, ids, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
+	job.Outputs = c.outputs(in, ids)
+	c.strategy(in, &job)
 	return job
 }
 
@@ -110,6 +120,9 @@ func badID(id string) string {
 
 // jobName is the name for people: the id, unless a name is given.
 func (c *compiler) jobName(in *syntax.Job) string {
+	if c.perLeg(in, in.Name) {
+		return in.ID.Value
+	}
 	v, known := c.static(in.Name, jobScope("name"))
 	name := v.Text()
 	if in.Name != nil && !known {
@@ -144,23 +157,15 @@ func (c *compiler) labels(nodes []*syntax.Node) []string {
 		if !known {
 			continue
 		}
-		items := []expr.Value{v}
-		if v.Kind() == expr.KindArray {
-			items = nil
-			for i := range v.Len() {
-				items = append(items, v.At(i))
+		labels, problem := labelsOf(v)
+		if problem != "" {
+			code := syntax.CodeInvalidValue
+			if v.Kind() == expr.KindArray && v.Len() == 0 {
+				code = syntax.CodeEmptyValue
 			}
+			c.reports.Add(code, n.Range, problem, "")
 		}
-		if len(items) == 0 {
-			c.reports.Add(syntax.CodeEmptyValue, n.Range, "the expression gives an empty list of labels", "")
-		}
-		for _, item := range items {
-			label := strings.TrimSpace(item.Text())
-			if why := badLabel(item, label); why != "" {
-				c.reports.Add(syntax.CodeInvalidValue, n.Range, fmt.Sprintf("%s can't be a label of runs-on: %s",
-					syntax.Quote(label), why), "")
-				continue
-			}
+		for _, label := range labels {
 			c.charge(n.Range, label)
 			out = append(out, label)
 		}
@@ -188,9 +193,7 @@ func (c *compiler) timeout(n *syntax.Node, s scope) (seconds int64, ok bool) {
 	if !known {
 		return 0, false
 	}
-	seconds, ok = v.Scaled(60)
-	isNumber := v.Kind() == expr.KindNumber || v.Kind() == expr.KindString && expr.IsNumber(v.Text())
-	if !ok || !isNumber || seconds <= 0 || seconds > timeoutMax {
+	if seconds, ok = matrix.TimeoutOf(v); !ok {
 		c.reports.Add(syntax.CodeInvalidTimeout, n.Range, fmt.Sprintf("%s is not a number of minutes between 0 and %d",
 			syntax.Quote(v.Text()), timeoutMax/60), "fractions are allowed: 0.5 is 30 seconds")
 		return 0, false
@@ -204,11 +207,8 @@ func (c *compiler) truth(n *syntax.Node, s scope) bool {
 	if !known {
 		return false
 	}
-	switch strings.ToLower(v.Text()) {
-	case "true":
-		return true
-	case "false":
-		return false
+	if truth, ok := matrix.TruthOf(v); ok {
+		return truth
 	}
 	c.reports.Add(syntax.CodeWrongType, n.Range, fmt.Sprintf("%s must be true or false, not %s", s.key,
 		syntax.Quote(v.Text())), "")

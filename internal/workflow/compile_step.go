@@ -15,14 +15,13 @@ import (
 const builtinCheckout = "checkout"
 
 // steps compiles the steps of a job.
-func (c *compiler) steps(job *syntax.Job, defaults runDefaults) []plan.Step {
+func (c *compiler) steps(job *syntax.Job, ids []string, defaults runDefaults) []plan.Step {
 	if len(job.Steps) > c.lim.Steps {
 		c.reports.Add(syntax.CodeTooManySteps, job.Steps[c.lim.Steps].Node.Range,
 			fmt.Sprintf("the job %s has %d steps; at most %d are allowed", syntax.Quote(job.ID.Value), len(job.Steps),
 				c.lim.Steps), "split the job")
 		return nil
 	}
-	ids := c.stepIDs(job)
 	var out []plan.Step
 	for i, in := range job.Steps {
 		visible := &stepScope{before: ids[:i], later: ids[i:]}
@@ -106,14 +105,43 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		c.template(p.Value, stepKeyScope("with", visible))
 	}
 	c.wholeEnv(in.WithFrom, stepKeyScope("with", visible))
-	step.SoftFail = c.truth(in.SoftFail, stepKeyScope("continue-on-error", visible))
+	if text, runtime := c.onRunner(in.SoftFail, stepKeyScope("continue-on-error", visible)); runtime {
+		step.SoftFailText = text
+	} else {
+		step.SoftFail = c.truth(in.SoftFail, stepKeyScope("continue-on-error", visible))
+	}
 	step.Cleanup = c.truth(in.Cleanup, stepKeyScope("cleanup", visible))
-	step.TimeoutSeconds, _ = c.timeout(in.Timeout, stepKeyScope("timeout-minutes", visible))
-	c.charge(in.Node.Range, step.ID, step.Name, step.If, step.Script, step.WorkDir, step.Shell)
+	if text, runtime := c.onRunner(in.Timeout, stepKeyScope("timeout-minutes", visible)); runtime {
+		step.TimeoutText = text
+	} else {
+		step.TimeoutSeconds, _ = c.timeout(in.Timeout, stepKeyScope("timeout-minutes", visible))
+	}
+	c.charge(in.Node.Range, step.ID, step.Name, step.If, step.Script, step.WorkDir, step.Shell, step.SoftFailText,
+		step.TimeoutText)
 	if c.full() {
 		return plan.Step{}
 	}
 	return step
+}
+
+// onRunner gives the text of a key of a step whose value only the runner can know.
+func (c *compiler) onRunner(n *syntax.Node, s scope) (text string, runtime bool) {
+	if n == nil || n.Type != syntax.TypeString || !expr.HasExpression(n.Value) {
+		return "", false
+	}
+	t, err := expr.ParseTemplate(n.Value)
+	if err != nil { // the caller reports it
+		return "", false
+	}
+	known := true
+	for _, ref := range t.References() {
+		known = known && c.isStatic(ref)
+	}
+	if known {
+		return "", false
+	}
+	c.template(n, s)
+	return n.Value, true
 }
 
 // builtin checks the word of a bare step.
@@ -191,6 +219,9 @@ func title(script string) string {
 // file goes. A program that is given its script twice takes the second for an argument.
 func (c *compiler) shell(n *syntax.Node, s scope) string {
 	known := []string{"bash", "sh", "python", "pwsh"}
+	if text, runtime := c.onRunner(n, s); runtime {
+		return text
+	}
 	v, ok := c.static(n, s)
 	text := strings.TrimSpace(v.Text())
 	if lower := strings.ToLower(text); slices.Contains(known, lower) || lower == "cmd" || lower == "powershell" {

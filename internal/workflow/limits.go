@@ -1,6 +1,9 @@
 package workflow
 
-import "github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+import (
+	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
 
 // Limits bound one workflow. They can be lowered (per tenant), never raised: a field
 // that is zero or above its default counts as the default.
@@ -29,14 +32,14 @@ func DefaultLimits() Limits {
 
 // Bounds that are part of the language and not configurable.
 const (
-	idMax          = 100     // characters of a job's or step's id
-	labelMax       = 256     // characters of a label of runs-on
-	variableMax    = 256     // characters of a variable's name
-	patternMax     = 1_024   // characters of a filter pattern
-	inputsMax      = 25      // inputs of workflow_dispatch
-	retriesMax     = 10      // further attempts of one job
-	backoffMax     = 3_600   // seconds
-	timeoutMax     = 2592000 // seconds: 30 days
+	idMax          = 100   // characters of a job's or step's id
+	labelMax       = 256   // characters of a label of runs-on
+	variableMax    = 256   // characters of a variable's name
+	patternMax     = 1_024 // characters of a filter pattern
+	inputsMax      = 25    // inputs of workflow_dispatch
+	retriesMax     = 10    // further attempts of one job
+	backoffMax     = 3_600 // seconds
+	timeoutMax     = matrix.TimeoutMax
 	timeoutDefault = 360 * 60
 	retriesDefault = 2
 	backoffDefault = 10

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
@@ -44,9 +45,10 @@ func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
 			fine = false // reported already
 			continue
 		}
-		known := ref.Path[0] == "inputs" || ref.Path[0] == "github" && len(ref.Path) > 1 &&
-			slices.ContainsFunc(staticProperties(), func(p string) bool { return strings.EqualFold(p, ref.Path[1]) })
-		if !known {
+		if ref.Path[0] == "matrix" || ref.Path[0] == "strategy" {
+			continue // of a job without a matrix
+		}
+		if !c.isStatic(ref) {
 			fine = false
 			c.reports.Add(syntax.CodeUnsupportedDynamic, c.place(n, ref.Span),
 				fmt.Sprintf("%q can't depend on %s yet: it must be known before the run starts", s.key,
@@ -77,6 +79,10 @@ func (c *compiler) staticContext(name string) (expr.Value, bool) {
 		return InputsContext(c.plan.Inputs), true
 	case "github":
 		return githubContext(c.in, c.triggers.Name, c.plan.Inputs), true
+	case "matrix":
+		return expr.Null(), true
+	case "strategy":
+		return matrix.StrategyContext(true, 0, 0, 1), true
 	}
 	return expr.Null(), false
 }

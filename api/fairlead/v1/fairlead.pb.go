@@ -947,25 +947,29 @@ func (x *Round) GetMode() string {
 }
 
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	Needs         []string               `protobuf:"bytes,5,rep,name=needs,proto3" json:"needs,omitempty"` // keys
-	State         string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"` // waiting, held, ready, active, concluded
-	Outcome       string                 `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // one sentence: why it is as it is
-	ReasonCode    string                 `protobuf:"bytes,9,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
-	EndsBy        string                 `protobuf:"bytes,10,opt,name=ends_by,json=endsBy,proto3" json:"ends_by,omitempty"` // what ends the wait
-	RunsOn        []string               `protobuf:"bytes,11,rep,name=runs_on,json=runsOn,proto3" json:"runs_on,omitempty"`
-	Effectful     bool                   `protobuf:"varint,12,opt,name=effectful,proto3" json:"effectful,omitempty"`
-	Attempts      []*Attempt             `protobuf:"bytes,13,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	Ready         string                 `protobuf:"bytes,14,opt,name=ready,proto3" json:"ready,omitempty"`
-	Concluded     string                 `protobuf:"bytes,15,opt,name=concluded,proto3" json:"concluded,omitempty"`
-	Round         int32                  `protobuf:"varint,16,opt,name=round,proto3" json:"round,omitempty"`
-	Steps         []string               `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`       // names, in order
-	Segments      []*Segment             `protobuf:"bytes,18,rep,name=segments,proto3" json:"segments,omitempty"` // the bar of the waterfall
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Index      int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Key        string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	Name       string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Needs      []string               `protobuf:"bytes,5,rep,name=needs,proto3" json:"needs,omitempty"` // keys
+	State      string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"` // waiting, held, ready, active, expanded (its legs run), concluded
+	Outcome    string                 `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Reason     string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // one sentence: why it is as it is
+	ReasonCode string                 `protobuf:"bytes,9,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	EndsBy     string                 `protobuf:"bytes,10,opt,name=ends_by,json=endsBy,proto3" json:"ends_by,omitempty"` // what ends the wait
+	RunsOn     []string               `protobuf:"bytes,11,rep,name=runs_on,json=runsOn,proto3" json:"runs_on,omitempty"`
+	Effectful  bool                   `protobuf:"varint,12,opt,name=effectful,proto3" json:"effectful,omitempty"`
+	Attempts   []*Attempt             `protobuf:"bytes,13,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Ready      string                 `protobuf:"bytes,14,opt,name=ready,proto3" json:"ready,omitempty"`
+	Concluded  string                 `protobuf:"bytes,15,opt,name=concluded,proto3" json:"concluded,omitempty"`
+	Round      int32                  `protobuf:"varint,16,opt,name=round,proto3" json:"round,omitempty"`
+	Steps      []string               `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`       // names, in order
+	Segments   []*Segment             `protobuf:"bytes,18,rep,name=segments,proto3" json:"segments,omitempty"` // the bar of the waterfall
+	// A job with a matrix has legs, which are jobs of their own; it concludes as they do.
+	Legs          []string  `protobuf:"bytes,19,rep,name=legs,proto3" json:"legs,omitempty"`                // keys of its legs in this round, in order
+	LegOf         string    `protobuf:"bytes,20,opt,name=leg_of,json=legOf,proto3" json:"leg_of,omitempty"` // key of the job whose leg this is
+	Outputs       []*Output `protobuf:"bytes,21,rep,name=outputs,proto3" json:"outputs,omitempty"`          // what it gives to the jobs that need it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1126,6 +1130,88 @@ func (x *Job) GetSegments() []*Segment {
 	return nil
 }
 
+func (x *Job) GetLegs() []string {
+	if x != nil {
+		return x.Legs
+	}
+	return nil
+}
+
+func (x *Job) GetLegOf() string {
+	if x != nil {
+		return x.LegOf
+	}
+	return ""
+}
+
+func (x *Job) GetOutputs() []*Output {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+// Output is a value that a job gives to those that need it.
+type Output struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "" when it is large
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Output) Reset() {
+	*x = Output{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Output) ProtoMessage() {}
+
+func (x *Output) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Output.ProtoReflect.Descriptor instead.
+func (*Output) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Output) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Output) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Output) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Segment is a stretch of a job's time with one reason.
 type Segment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1140,7 +1226,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1238,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1251,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Segment) GetKind() string {
@@ -1234,7 +1320,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1332,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1345,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Attempt) GetId() string {
@@ -1435,7 +1521,7 @@ type Requested struct {
 
 func (x *Requested) Reset() {
 	*x = Requested{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1533,7 @@ func (x *Requested) String() string {
 func (*Requested) ProtoMessage() {}
 
 func (x *Requested) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1546,7 @@ func (x *Requested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requested.ProtoReflect.Descriptor instead.
 func (*Requested) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Requested) GetDesired() string {
@@ -1501,7 +1587,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1599,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1612,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Observation) GetState() string {
@@ -1559,7 +1645,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1657,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1670,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Step) GetIndex() int32 {
@@ -1657,7 +1743,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1755,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1768,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogInfo) GetSealed() bool {
@@ -1744,7 +1830,7 @@ type Sentence struct {
 
 func (x *Sentence) Reset() {
 	*x = Sentence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1842,7 @@ func (x *Sentence) String() string {
 func (*Sentence) ProtoMessage() {}
 
 func (x *Sentence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1855,7 @@ func (x *Sentence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
 func (*Sentence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sentence) GetAt() string {
@@ -1838,7 +1924,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1936,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1949,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelRunRequest) GetRun() string {
@@ -1891,7 +1977,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1989,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2002,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -1950,7 +2036,7 @@ type RerunRunRequest struct {
 
 func (x *RerunRunRequest) Reset() {
 	*x = RerunRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2048,7 @@ func (x *RerunRunRequest) String() string {
 func (*RerunRunRequest) ProtoMessage() {}
 
 func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2061,7 @@ func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
 func (*RerunRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RerunRunRequest) GetRun() string {
@@ -2003,7 +2089,7 @@ type RerunRunResponse struct {
 
 func (x *RerunRunResponse) Reset() {
 	*x = RerunRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2101,7 @@ func (x *RerunRunResponse) String() string {
 func (*RerunRunResponse) ProtoMessage() {}
 
 func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2114,7 @@ func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
 func (*RerunRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RerunRunResponse) GetRun() *Run {
@@ -2061,7 +2147,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2159,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2172,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RetryJobRequest) GetJob() string {
@@ -2107,7 +2193,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2205,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2218,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryJobResponse) GetRun() *Run {
@@ -2168,7 +2254,7 @@ type SettleAttemptRequest struct {
 
 func (x *SettleAttemptRequest) Reset() {
 	*x = SettleAttemptRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2266,7 @@ func (x *SettleAttemptRequest) String() string {
 func (*SettleAttemptRequest) ProtoMessage() {}
 
 func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2279,7 @@ func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptRequest.ProtoReflect.Descriptor instead.
 func (*SettleAttemptRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SettleAttemptRequest) GetAttempt() string {
@@ -2235,7 +2321,7 @@ type SettleAttemptResponse struct {
 
 func (x *SettleAttemptResponse) Reset() {
 	*x = SettleAttemptResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2333,7 @@ func (x *SettleAttemptResponse) String() string {
 func (*SettleAttemptResponse) ProtoMessage() {}
 
 func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2346,7 @@ func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptResponse.ProtoReflect.Descriptor instead.
 func (*SettleAttemptResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SettleAttemptResponse) GetRun() *Run {
@@ -2294,7 +2380,7 @@ type WhyRunRequest struct {
 
 func (x *WhyRunRequest) Reset() {
 	*x = WhyRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2392,7 @@ func (x *WhyRunRequest) String() string {
 func (*WhyRunRequest) ProtoMessage() {}
 
 func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2405,7 @@ func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunRequest.ProtoReflect.Descriptor instead.
 func (*WhyRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WhyRunRequest) GetRun() string {
@@ -2345,7 +2431,7 @@ type WhyRunResponse struct {
 
 func (x *WhyRunResponse) Reset() {
 	*x = WhyRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2443,7 @@ func (x *WhyRunResponse) String() string {
 func (*WhyRunResponse) ProtoMessage() {}
 
 func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2456,7 @@ func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunResponse.ProtoReflect.Descriptor instead.
 func (*WhyRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WhyRunResponse) GetExplanations() []*Explanation {
@@ -2394,7 +2480,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2492,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2505,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Explanation) GetSubject() string {
@@ -2475,7 +2561,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2573,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2586,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ending) GetKind() string {
@@ -2535,7 +2621,7 @@ type ReadLinesRequest struct {
 
 func (x *ReadLinesRequest) Reset() {
 	*x = ReadLinesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2633,7 @@ func (x *ReadLinesRequest) String() string {
 func (*ReadLinesRequest) ProtoMessage() {}
 
 func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2646,7 @@ func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesRequest.ProtoReflect.Descriptor instead.
 func (*ReadLinesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReadLinesRequest) GetAttempt() string {
@@ -2597,7 +2683,7 @@ type ReadLinesResponse struct {
 
 func (x *ReadLinesResponse) Reset() {
 	*x = ReadLinesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2695,7 @@ func (x *ReadLinesResponse) String() string {
 func (*ReadLinesResponse) ProtoMessage() {}
 
 func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2708,7 @@ func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesResponse.ProtoReflect.Descriptor instead.
 func (*ReadLinesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadLinesResponse) GetLines() []*Line {
@@ -2676,7 +2762,7 @@ type Line struct {
 
 func (x *Line) Reset() {
 	*x = Line{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2774,7 @@ func (x *Line) String() string {
 func (*Line) ProtoMessage() {}
 
 func (x *Line) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2787,7 @@ func (x *Line) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Line.ProtoReflect.Descriptor instead.
 func (*Line) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Line) GetNumber() int64 {
@@ -2772,7 +2858,7 @@ type StepRange struct {
 
 func (x *StepRange) Reset() {
 	*x = StepRange{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2870,7 @@ func (x *StepRange) String() string {
 func (*StepRange) ProtoMessage() {}
 
 func (x *StepRange) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2883,7 @@ func (x *StepRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRange.ProtoReflect.Descriptor instead.
 func (*StepRange) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StepRange) GetStep() int32 {
@@ -2840,7 +2926,7 @@ type SearchLogRequest struct {
 
 func (x *SearchLogRequest) Reset() {
 	*x = SearchLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2938,7 @@ func (x *SearchLogRequest) String() string {
 func (*SearchLogRequest) ProtoMessage() {}
 
 func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +2951,7 @@ func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogRequest.ProtoReflect.Descriptor instead.
 func (*SearchLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SearchLogRequest) GetAttempt() string {
@@ -2906,7 +2992,7 @@ type SearchLogResponse struct {
 
 func (x *SearchLogResponse) Reset() {
 	*x = SearchLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3004,7 @@ func (x *SearchLogResponse) String() string {
 func (*SearchLogResponse) ProtoMessage() {}
 
 func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3017,7 @@ func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogResponse.ProtoReflect.Descriptor instead.
 func (*SearchLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SearchLogResponse) GetLines() []int64 {
@@ -2960,7 +3046,7 @@ type FollowLogRequest struct {
 
 func (x *FollowLogRequest) Reset() {
 	*x = FollowLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3058,7 @@ func (x *FollowLogRequest) String() string {
 func (*FollowLogRequest) ProtoMessage() {}
 
 func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3071,7 @@ func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FollowLogRequest) GetAttempt() string {
@@ -3027,7 +3113,7 @@ type FollowLogResponse struct {
 
 func (x *FollowLogResponse) Reset() {
 	*x = FollowLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3125,7 @@ func (x *FollowLogResponse) String() string {
 func (*FollowLogResponse) ProtoMessage() {}
 
 func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3138,7 @@ func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FollowLogResponse) GetData() []byte {
@@ -3092,7 +3178,7 @@ type Repository struct {
 
 func (x *Repository) Reset() {
 	*x = Repository{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3190,7 @@ func (x *Repository) String() string {
 func (*Repository) ProtoMessage() {}
 
 func (x *Repository) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3203,7 @@ func (x *Repository) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repository.ProtoReflect.Descriptor instead.
 func (*Repository) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Repository) GetRepository() string {
@@ -3192,7 +3278,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3290,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3303,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Schedule) GetWorkflow() string {
@@ -3284,7 +3370,7 @@ type Occurrence struct {
 
 func (x *Occurrence) Reset() {
 	*x = Occurrence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +3382,7 @@ func (x *Occurrence) String() string {
 func (*Occurrence) ProtoMessage() {}
 
 func (x *Occurrence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +3395,7 @@ func (x *Occurrence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
 func (*Occurrence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Occurrence) GetOccurrence() string {
@@ -3366,7 +3452,7 @@ type AddRepositoryRequest struct {
 
 func (x *AddRepositoryRequest) Reset() {
 	*x = AddRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3464,7 @@ func (x *AddRepositoryRequest) String() string {
 func (*AddRepositoryRequest) ProtoMessage() {}
 
 func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3477,7 @@ func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*AddRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AddRepositoryRequest) GetName() string {
@@ -3434,7 +3520,7 @@ type AddRepositoryResponse struct {
 
 func (x *AddRepositoryResponse) Reset() {
 	*x = AddRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3446,7 +3532,7 @@ func (x *AddRepositoryResponse) String() string {
 func (*AddRepositoryResponse) ProtoMessage() {}
 
 func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3459,7 +3545,7 @@ func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*AddRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AddRepositoryResponse) GetRepository() *Repository {
@@ -3498,7 +3584,7 @@ type ListRepositoriesRequest struct {
 
 func (x *ListRepositoriesRequest) Reset() {
 	*x = ListRepositoriesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3596,7 @@ func (x *ListRepositoriesRequest) String() string {
 func (*ListRepositoriesRequest) ProtoMessage() {}
 
 func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3609,7 @@ func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
 }
 
 type ListRepositoriesResponse struct {
@@ -3535,7 +3621,7 @@ type ListRepositoriesResponse struct {
 
 func (x *ListRepositoriesResponse) Reset() {
 	*x = ListRepositoriesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3633,7 @@ func (x *ListRepositoriesResponse) String() string {
 func (*ListRepositoriesResponse) ProtoMessage() {}
 
 func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3646,7 @@ func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
@@ -3579,7 +3665,7 @@ type GetRepositoryRequest struct {
 
 func (x *GetRepositoryRequest) Reset() {
 	*x = GetRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3677,7 @@ func (x *GetRepositoryRequest) String() string {
 func (*GetRepositoryRequest) ProtoMessage() {}
 
 func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3690,7 @@ func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetRepositoryRequest) GetRepository() string {
@@ -3623,7 +3709,7 @@ type GetRepositoryResponse struct {
 
 func (x *GetRepositoryResponse) Reset() {
 	*x = GetRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3721,7 @@ func (x *GetRepositoryResponse) String() string {
 func (*GetRepositoryResponse) ProtoMessage() {}
 
 func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3734,7 @@ func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetRepositoryResponse) GetRepository() *Repository {
@@ -3668,7 +3754,7 @@ type ListWorkflowsRequest struct {
 
 func (x *ListWorkflowsRequest) Reset() {
 	*x = ListWorkflowsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3766,7 @@ func (x *ListWorkflowsRequest) String() string {
 func (*ListWorkflowsRequest) ProtoMessage() {}
 
 func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3779,7 @@ func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListWorkflowsRequest) GetRepository() string {
@@ -3721,7 +3807,7 @@ type ListWorkflowsResponse struct {
 
 func (x *ListWorkflowsResponse) Reset() {
 	*x = ListWorkflowsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3819,7 @@ func (x *ListWorkflowsResponse) String() string {
 func (*ListWorkflowsResponse) ProtoMessage() {}
 
 func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3832,7 @@ func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListWorkflowsResponse) GetRef() string {
@@ -3784,7 +3870,7 @@ type Workflow struct {
 
 func (x *Workflow) Reset() {
 	*x = Workflow{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3882,7 @@ func (x *Workflow) String() string {
 func (*Workflow) ProtoMessage() {}
 
 func (x *Workflow) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3895,7 @@ func (x *Workflow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workflow.ProtoReflect.Descriptor instead.
 func (*Workflow) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Workflow) GetPath() string {
@@ -3861,7 +3947,7 @@ type WorkflowInput struct {
 
 func (x *WorkflowInput) Reset() {
 	*x = WorkflowInput{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3873,7 +3959,7 @@ func (x *WorkflowInput) String() string {
 func (*WorkflowInput) ProtoMessage() {}
 
 func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3886,7 +3972,7 @@ func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowInput.ProtoReflect.Descriptor instead.
 func (*WorkflowInput) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WorkflowInput) GetName() string {
@@ -3944,7 +4030,7 @@ type NotifyPushRequest struct {
 
 func (x *NotifyPushRequest) Reset() {
 	*x = NotifyPushRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4042,7 @@ func (x *NotifyPushRequest) String() string {
 func (*NotifyPushRequest) ProtoMessage() {}
 
 func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4055,7 @@ func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
 func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NotifyPushRequest) GetRepository() string {
@@ -4019,7 +4105,7 @@ type NotifyPushResponse struct {
 
 func (x *NotifyPushResponse) Reset() {
 	*x = NotifyPushResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4117,7 @@ func (x *NotifyPushResponse) String() string {
 func (*NotifyPushResponse) ProtoMessage() {}
 
 func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,7 +4130,7 @@ func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
 func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NotifyPushResponse) GetRuns() []*Run {
@@ -4091,7 +4177,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4189,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4202,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Pool) GetPool() string {
@@ -4183,7 +4269,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4195,7 +4281,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4208,7 +4294,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
 }
 
 type ListPoolsResponse struct {
@@ -4220,7 +4306,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +4318,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +4331,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -4274,7 +4360,7 @@ type Runner struct {
 
 func (x *Runner) Reset() {
 	*x = Runner{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4286,7 +4372,7 @@ func (x *Runner) String() string {
 func (*Runner) ProtoMessage() {}
 
 func (x *Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4299,7 +4385,7 @@ func (x *Runner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Runner.ProtoReflect.Descriptor instead.
 func (*Runner) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Runner) GetRunner() string {
@@ -4387,7 +4473,7 @@ type ListRunnersRequest struct {
 
 func (x *ListRunnersRequest) Reset() {
 	*x = ListRunnersRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4399,7 +4485,7 @@ func (x *ListRunnersRequest) String() string {
 func (*ListRunnersRequest) ProtoMessage() {}
 
 func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4412,7 +4498,7 @@ func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
 }
 
 type ListRunnersResponse struct {
@@ -4424,7 +4510,7 @@ type ListRunnersResponse struct {
 
 func (x *ListRunnersResponse) Reset() {
 	*x = ListRunnersResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4436,7 +4522,7 @@ func (x *ListRunnersResponse) String() string {
 func (*ListRunnersResponse) ProtoMessage() {}
 
 func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4449,7 +4535,7 @@ func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListRunnersResponse) GetRunners() []*Runner {
@@ -4469,7 +4555,7 @@ type CreateRegistrationTokenRequest struct {
 
 func (x *CreateRegistrationTokenRequest) Reset() {
 	*x = CreateRegistrationTokenRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4481,7 +4567,7 @@ func (x *CreateRegistrationTokenRequest) String() string {
 func (*CreateRegistrationTokenRequest) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4494,7 +4580,7 @@ func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CreateRegistrationTokenRequest) GetPool() string {
@@ -4521,7 +4607,7 @@ type CreateRegistrationTokenResponse struct {
 
 func (x *CreateRegistrationTokenResponse) Reset() {
 	*x = CreateRegistrationTokenResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4619,7 @@ func (x *CreateRegistrationTokenResponse) String() string {
 func (*CreateRegistrationTokenResponse) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4632,7 @@ func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CreateRegistrationTokenResponse) GetToken() string {
@@ -4572,7 +4658,7 @@ type RemoveRunnerRequest struct {
 
 func (x *RemoveRunnerRequest) Reset() {
 	*x = RemoveRunnerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4584,7 +4670,7 @@ func (x *RemoveRunnerRequest) String() string {
 func (*RemoveRunnerRequest) ProtoMessage() {}
 
 func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4597,7 +4683,7 @@ func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RemoveRunnerRequest) GetRunner() string {
@@ -4615,7 +4701,7 @@ type RemoveRunnerResponse struct {
 
 func (x *RemoveRunnerResponse) Reset() {
 	*x = RemoveRunnerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4713,7 @@ func (x *RemoveRunnerResponse) String() string {
 func (*RemoveRunnerResponse) ProtoMessage() {}
 
 func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4726,7 @@ func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
 }
 
 type LintRequest struct {
@@ -4654,7 +4740,7 @@ type LintRequest struct {
 
 func (x *LintRequest) Reset() {
 	*x = LintRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4666,7 +4752,7 @@ func (x *LintRequest) String() string {
 func (*LintRequest) ProtoMessage() {}
 
 func (x *LintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4679,7 +4765,7 @@ func (x *LintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintRequest.ProtoReflect.Descriptor instead.
 func (*LintRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *LintRequest) GetPath() string {
@@ -4713,7 +4799,7 @@ type LintResponse struct {
 
 func (x *LintResponse) Reset() {
 	*x = LintResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4725,7 +4811,7 @@ func (x *LintResponse) String() string {
 func (*LintResponse) ProtoMessage() {}
 
 func (x *LintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4738,7 +4824,7 @@ func (x *LintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintResponse.ProtoReflect.Descriptor instead.
 func (*LintResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *LintResponse) GetDiagnostics() []*Diagnostic {
@@ -4770,7 +4856,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4868,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4881,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Diagnostic) GetCode() string {
@@ -4855,7 +4941,7 @@ type CreateSignInLinkRequest struct {
 
 func (x *CreateSignInLinkRequest) Reset() {
 	*x = CreateSignInLinkRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +4953,7 @@ func (x *CreateSignInLinkRequest) String() string {
 func (*CreateSignInLinkRequest) ProtoMessage() {}
 
 func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +4966,7 @@ func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
 }
 
 type CreateSignInLinkResponse struct {
@@ -4893,7 +4979,7 @@ type CreateSignInLinkResponse struct {
 
 func (x *CreateSignInLinkResponse) Reset() {
 	*x = CreateSignInLinkResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4905,7 +4991,7 @@ func (x *CreateSignInLinkResponse) String() string {
 func (*CreateSignInLinkResponse) ProtoMessage() {}
 
 func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4918,7 +5004,7 @@ func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateSignInLinkResponse) GetPath() string {
@@ -4943,7 +5029,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4955,7 +5041,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4968,7 +5054,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
 }
 
 type GetServerResponse struct {
@@ -4985,7 +5071,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +5083,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +5096,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -5071,7 +5157,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5083,7 +5169,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5096,7 +5182,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Partition) GetPartition() string {
@@ -5162,7 +5248,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5174,7 +5260,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5187,7 +5273,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Member) GetName() string {
@@ -5250,7 +5336,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5348,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5361,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -5424,7 +5510,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x06opened\x18\x03 \x01(\tR\x06opened\x12\x1c\n" +
 	"\tconcluded\x18\x04 \x01(\tR\tconcluded\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x12\n" +
-	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xe4\x03\n" +
+	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xbe\x04\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x10\n" +
@@ -5445,7 +5531,14 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\tconcluded\x18\x0f \x01(\tR\tconcluded\x12\x14\n" +
 	"\x05round\x18\x10 \x01(\x05R\x05round\x12\x14\n" +
 	"\x05steps\x18\x11 \x03(\tR\x05steps\x120\n" +
-	"\bsegments\x18\x12 \x03(\v2\x14.fairlead.v1.SegmentR\bsegments\"s\n" +
+	"\bsegments\x18\x12 \x03(\v2\x14.fairlead.v1.SegmentR\bsegments\x12\x12\n" +
+	"\x04legs\x18\x13 \x03(\tR\x04legs\x12\x15\n" +
+	"\x06leg_of\x18\x14 \x01(\tR\x05legOf\x12-\n" +
+	"\aoutputs\x18\x15 \x03(\v2\x13.fairlead.v1.OutputR\aoutputs\"H\n" +
+	"\x06Output\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"s\n" +
 	"\aSegment\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -5835,7 +5928,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5848,162 +5941,164 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*Run)(nil),                             // 8: fairlead.v1.Run
 	(*Round)(nil),                           // 9: fairlead.v1.Round
 	(*Job)(nil),                             // 10: fairlead.v1.Job
-	(*Segment)(nil),                         // 11: fairlead.v1.Segment
-	(*Attempt)(nil),                         // 12: fairlead.v1.Attempt
-	(*Requested)(nil),                       // 13: fairlead.v1.Requested
-	(*Observation)(nil),                     // 14: fairlead.v1.Observation
-	(*Step)(nil),                            // 15: fairlead.v1.Step
-	(*LogInfo)(nil),                         // 16: fairlead.v1.LogInfo
-	(*Sentence)(nil),                        // 17: fairlead.v1.Sentence
-	(*CancelRunRequest)(nil),                // 18: fairlead.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),               // 19: fairlead.v1.CancelRunResponse
-	(*RerunRunRequest)(nil),                 // 20: fairlead.v1.RerunRunRequest
-	(*RerunRunResponse)(nil),                // 21: fairlead.v1.RerunRunResponse
-	(*RetryJobRequest)(nil),                 // 22: fairlead.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                // 23: fairlead.v1.RetryJobResponse
-	(*SettleAttemptRequest)(nil),            // 24: fairlead.v1.SettleAttemptRequest
-	(*SettleAttemptResponse)(nil),           // 25: fairlead.v1.SettleAttemptResponse
-	(*WhyRunRequest)(nil),                   // 26: fairlead.v1.WhyRunRequest
-	(*WhyRunResponse)(nil),                  // 27: fairlead.v1.WhyRunResponse
-	(*Explanation)(nil),                     // 28: fairlead.v1.Explanation
-	(*Ending)(nil),                          // 29: fairlead.v1.Ending
-	(*ReadLinesRequest)(nil),                // 30: fairlead.v1.ReadLinesRequest
-	(*ReadLinesResponse)(nil),               // 31: fairlead.v1.ReadLinesResponse
-	(*Line)(nil),                            // 32: fairlead.v1.Line
-	(*StepRange)(nil),                       // 33: fairlead.v1.StepRange
-	(*SearchLogRequest)(nil),                // 34: fairlead.v1.SearchLogRequest
-	(*SearchLogResponse)(nil),               // 35: fairlead.v1.SearchLogResponse
-	(*FollowLogRequest)(nil),                // 36: fairlead.v1.FollowLogRequest
-	(*FollowLogResponse)(nil),               // 37: fairlead.v1.FollowLogResponse
-	(*Repository)(nil),                      // 38: fairlead.v1.Repository
-	(*Schedule)(nil),                        // 39: fairlead.v1.Schedule
-	(*Occurrence)(nil),                      // 40: fairlead.v1.Occurrence
-	(*AddRepositoryRequest)(nil),            // 41: fairlead.v1.AddRepositoryRequest
-	(*AddRepositoryResponse)(nil),           // 42: fairlead.v1.AddRepositoryResponse
-	(*ListRepositoriesRequest)(nil),         // 43: fairlead.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),        // 44: fairlead.v1.ListRepositoriesResponse
-	(*GetRepositoryRequest)(nil),            // 45: fairlead.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),           // 46: fairlead.v1.GetRepositoryResponse
-	(*ListWorkflowsRequest)(nil),            // 47: fairlead.v1.ListWorkflowsRequest
-	(*ListWorkflowsResponse)(nil),           // 48: fairlead.v1.ListWorkflowsResponse
-	(*Workflow)(nil),                        // 49: fairlead.v1.Workflow
-	(*WorkflowInput)(nil),                   // 50: fairlead.v1.WorkflowInput
-	(*NotifyPushRequest)(nil),               // 51: fairlead.v1.NotifyPushRequest
-	(*NotifyPushResponse)(nil),              // 52: fairlead.v1.NotifyPushResponse
-	(*Pool)(nil),                            // 53: fairlead.v1.Pool
-	(*ListPoolsRequest)(nil),                // 54: fairlead.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),               // 55: fairlead.v1.ListPoolsResponse
-	(*Runner)(nil),                          // 56: fairlead.v1.Runner
-	(*ListRunnersRequest)(nil),              // 57: fairlead.v1.ListRunnersRequest
-	(*ListRunnersResponse)(nil),             // 58: fairlead.v1.ListRunnersResponse
-	(*CreateRegistrationTokenRequest)(nil),  // 59: fairlead.v1.CreateRegistrationTokenRequest
-	(*CreateRegistrationTokenResponse)(nil), // 60: fairlead.v1.CreateRegistrationTokenResponse
-	(*RemoveRunnerRequest)(nil),             // 61: fairlead.v1.RemoveRunnerRequest
-	(*RemoveRunnerResponse)(nil),            // 62: fairlead.v1.RemoveRunnerResponse
-	(*LintRequest)(nil),                     // 63: fairlead.v1.LintRequest
-	(*LintResponse)(nil),                    // 64: fairlead.v1.LintResponse
-	(*Diagnostic)(nil),                      // 65: fairlead.v1.Diagnostic
-	(*CreateSignInLinkRequest)(nil),         // 66: fairlead.v1.CreateSignInLinkRequest
-	(*CreateSignInLinkResponse)(nil),        // 67: fairlead.v1.CreateSignInLinkResponse
-	(*GetServerRequest)(nil),                // 68: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 69: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 70: fairlead.v1.Partition
-	(*Member)(nil),                          // 71: fairlead.v1.Member
-	(*ErrorInfo)(nil),                       // 72: fairlead.v1.ErrorInfo
-	nil,                                     // 73: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Output)(nil),                          // 11: fairlead.v1.Output
+	(*Segment)(nil),                         // 12: fairlead.v1.Segment
+	(*Attempt)(nil),                         // 13: fairlead.v1.Attempt
+	(*Requested)(nil),                       // 14: fairlead.v1.Requested
+	(*Observation)(nil),                     // 15: fairlead.v1.Observation
+	(*Step)(nil),                            // 16: fairlead.v1.Step
+	(*LogInfo)(nil),                         // 17: fairlead.v1.LogInfo
+	(*Sentence)(nil),                        // 18: fairlead.v1.Sentence
+	(*CancelRunRequest)(nil),                // 19: fairlead.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),               // 20: fairlead.v1.CancelRunResponse
+	(*RerunRunRequest)(nil),                 // 21: fairlead.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),                // 22: fairlead.v1.RerunRunResponse
+	(*RetryJobRequest)(nil),                 // 23: fairlead.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                // 24: fairlead.v1.RetryJobResponse
+	(*SettleAttemptRequest)(nil),            // 25: fairlead.v1.SettleAttemptRequest
+	(*SettleAttemptResponse)(nil),           // 26: fairlead.v1.SettleAttemptResponse
+	(*WhyRunRequest)(nil),                   // 27: fairlead.v1.WhyRunRequest
+	(*WhyRunResponse)(nil),                  // 28: fairlead.v1.WhyRunResponse
+	(*Explanation)(nil),                     // 29: fairlead.v1.Explanation
+	(*Ending)(nil),                          // 30: fairlead.v1.Ending
+	(*ReadLinesRequest)(nil),                // 31: fairlead.v1.ReadLinesRequest
+	(*ReadLinesResponse)(nil),               // 32: fairlead.v1.ReadLinesResponse
+	(*Line)(nil),                            // 33: fairlead.v1.Line
+	(*StepRange)(nil),                       // 34: fairlead.v1.StepRange
+	(*SearchLogRequest)(nil),                // 35: fairlead.v1.SearchLogRequest
+	(*SearchLogResponse)(nil),               // 36: fairlead.v1.SearchLogResponse
+	(*FollowLogRequest)(nil),                // 37: fairlead.v1.FollowLogRequest
+	(*FollowLogResponse)(nil),               // 38: fairlead.v1.FollowLogResponse
+	(*Repository)(nil),                      // 39: fairlead.v1.Repository
+	(*Schedule)(nil),                        // 40: fairlead.v1.Schedule
+	(*Occurrence)(nil),                      // 41: fairlead.v1.Occurrence
+	(*AddRepositoryRequest)(nil),            // 42: fairlead.v1.AddRepositoryRequest
+	(*AddRepositoryResponse)(nil),           // 43: fairlead.v1.AddRepositoryResponse
+	(*ListRepositoriesRequest)(nil),         // 44: fairlead.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),        // 45: fairlead.v1.ListRepositoriesResponse
+	(*GetRepositoryRequest)(nil),            // 46: fairlead.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),           // 47: fairlead.v1.GetRepositoryResponse
+	(*ListWorkflowsRequest)(nil),            // 48: fairlead.v1.ListWorkflowsRequest
+	(*ListWorkflowsResponse)(nil),           // 49: fairlead.v1.ListWorkflowsResponse
+	(*Workflow)(nil),                        // 50: fairlead.v1.Workflow
+	(*WorkflowInput)(nil),                   // 51: fairlead.v1.WorkflowInput
+	(*NotifyPushRequest)(nil),               // 52: fairlead.v1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),              // 53: fairlead.v1.NotifyPushResponse
+	(*Pool)(nil),                            // 54: fairlead.v1.Pool
+	(*ListPoolsRequest)(nil),                // 55: fairlead.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),               // 56: fairlead.v1.ListPoolsResponse
+	(*Runner)(nil),                          // 57: fairlead.v1.Runner
+	(*ListRunnersRequest)(nil),              // 58: fairlead.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),             // 59: fairlead.v1.ListRunnersResponse
+	(*CreateRegistrationTokenRequest)(nil),  // 60: fairlead.v1.CreateRegistrationTokenRequest
+	(*CreateRegistrationTokenResponse)(nil), // 61: fairlead.v1.CreateRegistrationTokenResponse
+	(*RemoveRunnerRequest)(nil),             // 62: fairlead.v1.RemoveRunnerRequest
+	(*RemoveRunnerResponse)(nil),            // 63: fairlead.v1.RemoveRunnerResponse
+	(*LintRequest)(nil),                     // 64: fairlead.v1.LintRequest
+	(*LintResponse)(nil),                    // 65: fairlead.v1.LintResponse
+	(*Diagnostic)(nil),                      // 66: fairlead.v1.Diagnostic
+	(*CreateSignInLinkRequest)(nil),         // 67: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 68: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 69: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 70: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 71: fairlead.v1.Partition
+	(*Member)(nil),                          // 72: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 73: fairlead.v1.ErrorInfo
+	nil,                                     // 74: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	73, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	74, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
-	65, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
+	66, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
 	8,  // 4: fairlead.v1.GetRunResponse.run:type_name -> fairlead.v1.Run
 	4,  // 5: fairlead.v1.Run.summary:type_name -> fairlead.v1.RunSummary
 	10, // 6: fairlead.v1.Run.jobs:type_name -> fairlead.v1.Job
-	17, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
+	18, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
 	9,  // 8: fairlead.v1.Run.rounds:type_name -> fairlead.v1.Round
-	12, // 9: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
-	11, // 10: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
-	13, // 11: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
-	14, // 12: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
-	15, // 13: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
-	16, // 14: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
-	8,  // 15: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 16: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 17: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
-	8,  // 18: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
-	28, // 19: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
-	17, // 20: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
-	29, // 21: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
-	32, // 22: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
-	33, // 23: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
-	39, // 24: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
-	40, // 25: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
-	38, // 26: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	38, // 27: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
-	38, // 28: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	49, // 29: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
-	50, // 30: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
-	8,  // 31: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
-	53, // 32: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
-	56, // 33: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
-	65, // 34: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	70, // 35: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	71, // 36: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
-	65, // 37: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 38: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 39: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 40: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 41: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	18, // 42: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	20, // 43: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	22, // 44: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	24, // 45: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	26, // 46: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	30, // 47: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	34, // 48: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	36, // 49: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	41, // 50: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	43, // 51: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	45, // 52: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	47, // 53: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
-	51, // 54: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	54, // 55: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	57, // 56: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	59, // 57: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	61, // 58: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	63, // 59: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	66, // 60: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	68, // 61: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 62: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 63: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 64: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 65: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	19, // 66: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	21, // 67: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	23, // 68: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	25, // 69: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	27, // 70: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	31, // 71: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	35, // 72: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	37, // 73: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	42, // 74: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	44, // 75: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	46, // 76: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	48, // 77: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
-	52, // 78: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	55, // 79: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	58, // 80: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	60, // 81: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	62, // 82: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	64, // 83: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	67, // 84: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	69, // 85: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	62, // [62:86] is the sub-list for method output_type
-	38, // [38:62] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	13, // 9: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
+	12, // 10: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
+	11, // 11: fairlead.v1.Job.outputs:type_name -> fairlead.v1.Output
+	14, // 12: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
+	15, // 13: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
+	16, // 14: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
+	17, // 15: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
+	8,  // 16: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 17: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 18: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
+	8,  // 19: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
+	29, // 20: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
+	18, // 21: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
+	30, // 22: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
+	33, // 23: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
+	34, // 24: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
+	40, // 25: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
+	41, // 26: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
+	39, // 27: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	39, // 28: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
+	39, // 29: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	50, // 30: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
+	51, // 31: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
+	8,  // 32: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
+	54, // 33: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
+	57, // 34: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
+	66, // 35: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
+	71, // 36: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	72, // 37: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	66, // 38: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 39: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 40: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 41: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 42: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	19, // 43: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	21, // 44: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	23, // 45: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	25, // 46: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	27, // 47: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	31, // 48: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	35, // 49: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	37, // 50: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	42, // 51: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	44, // 52: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	46, // 53: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	48, // 54: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
+	52, // 55: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	55, // 56: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	58, // 57: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	60, // 58: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	62, // 59: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	64, // 60: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	67, // 61: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	69, // 62: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 63: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 64: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 65: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 66: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	20, // 67: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	22, // 68: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	24, // 69: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	26, // 70: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	28, // 71: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	32, // 72: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	36, // 73: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	38, // 74: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	43, // 75: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	45, // 76: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	47, // 77: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	49, // 78: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
+	53, // 79: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	56, // 80: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	59, // 81: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	61, // 82: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	63, // 83: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	65, // 84: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	68, // 85: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	70, // 86: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	63, // [63:87] is the sub-list for method output_type
+	39, // [39:63] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -6017,7 +6112,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

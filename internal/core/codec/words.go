@@ -34,11 +34,13 @@ RegistrationTokenIssued RegistrationTokensExpired RunnerRegistered RunnerRemoved
 aliases tiers isolation pattern os issued expires by tokens runners capacity arch resume registered created
 RepositoryRegistered RefsObserved RepositoryForgotten url default_branch protected_refs poll baseline refs
 before after removed repeat forgotten schedule first policy tnt_ linux amd64 arm64 process oci refs/heads/main
-main Run bash conflict moved
+main Run bash conflict moved MatrixAsked MatrixExpanded legs leg group of matrix fail_fast max_parallel later
+added kept size expanded expanding_matrix matrix_unexpanded legs_unfinished fail_fast_grace matrix_invalid
+legs_failed legs_done
 `)
 
 // wordsSince is how many words the readers of a format know.
-var wordsSince = map[uint32]int{FormatPacked: 280}
+var wordsSince = map[uint32]int{FormatPacked: 280, 4: 301}
 
 func wordsOf(format uint32) int {
 	for ; format >= FormatPacked; format-- {

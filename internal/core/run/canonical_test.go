@@ -47,6 +47,32 @@ func canonicals() []canonical {
 			},
 		},
 		{
+			name: "waiting for its matrix", says: "The condition holds, and the legs are asked for.", job: "test",
+			wait: ReasonExpanding, story: []string{"request\njob test later"},
+			ends: []ending{
+				{EndsByEvent, "MatrixExpanded", "matrix test legs=a,b"}, {EndsByTimer, "Wake", "wake at=01:00:00"}, cancel,
+			},
+		},
+		{
+			name: "its legs run", says: "A job with a matrix; it concludes as its legs do.", job: "test",
+			wait: ReasonLegsUnfinished, story: []string{"request\njob test legs=1", "lease test.1"},
+			ends: []ending{{EndsByEvent, "JobConcluded", "report test.1/a1 success"}, {EndsByPerson, "RequestCancel", ""}},
+		},
+		{
+			name: "a leg whose job has not begun", says: "The condition of its job is not decided.", job: "test.1",
+			wait:  ReasonMatrixUnexpanded,
+			story: []string{"request\njob build\njob test needs=build legs=1", "lease build"},
+			ends: []ending{
+				{EndsByEvent, "MatrixExpanded", "report build/a1 success"},
+				{EndsByEvent, "JobConcluded", "report build/a1 failure"}, cancel,
+			},
+		},
+		{
+			name: "a leg that waits for a place", says: "As many legs run as may at the same time.", job: "test.2",
+			wait: ReasonMaxParallel, story: []string{"request\njob test legs=2 parallel=1", "lease test.1"},
+			ends: []ending{{EndsByEvent, "JobConcluded", "report test.1/a1 success"}, cancel},
+		},
+		{
 			name: "held for back-off", says: "An attempt failed and the next one waits.", job: "test",
 			wait: ReasonRetryBackoff, story: []string{oneTest, "lease test", "report test/a1 failure class=platform_error"},
 			ends: []ending{{EndsByTimer, "Wake", "wake at=00:01:00"}, cancel},
@@ -63,6 +89,16 @@ func canonicals() []canonical {
 				{EndsByEvent, "AttemptConcluded", "report test/a1 success"},
 				{EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:01:00"},
 				{EndsByTimer, "Wake", "wake at=01:01:00"}, cancel,
+			},
+		},
+		{
+			name: "active, another leg failed", says: "A leg beside it failed, and fail-fast ends the others.", job: "test.1",
+			wait: ReasonFailFastGrace,
+			story: []string{"request\njob test legs=2", "lease test.1 slot=m1/0/1", "lease test.2 slot=m1/0/2",
+				"report test.2/a1 failure"},
+			ends: []ending{
+				{EndsByEvent, "AttemptConcluded", "report test.1/a1 cancelled"},
+				{EndsByEvent, "LeaseLapsed", "lapse test.1/a1 at=00:01:00"}, {EndsByPerson, "RequestCancel", ""},
 			},
 		},
 		{
@@ -344,6 +380,9 @@ func transitionRows(job string) []transitionRow {
 		{"RecordEvaluation, false", "evaluate " + job + " false"},
 		{"RecordEvaluation, an error", "evaluate " + job + " false error=broken"},
 		{"RecordEvaluation, of other inputs", "evaluate " + job + " true stale"},
+		{"RecordMatrix, two legs", "matrix " + job + " legs=a,b"},
+		{"RecordMatrix, an error", "matrix " + job + " error=broken"},
+		{"RecordMatrix, of other inputs", "matrix " + job + " legs=a stale"},
 		{"Rerun, all", "rerun all by=ben"},
 		{"Rerun, failed", "rerun failed by=ben"},
 		{"Rerun, this job", "rerun jobs jobs=" + job + " by=ben"},

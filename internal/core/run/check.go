@@ -52,7 +52,7 @@ func checkAlways(s *State) error {
 		if err := s.checkAttempts(j); err != nil {
 			return fmt.Errorf("check run %s job %s: %w", s.Request.Run, s.Skeleton(j).Key, err)
 		}
-		if job.State == StateReady || job.State == StateActive || job.State == StateHeld {
+		if job.State == StateReady || job.State == StateActive || job.State == StateHeld || job.State == StateExpanded {
 			if open := s.unfinished(j); len(open) > 0 {
 				return fmt.Errorf("check run %s job %s: %s on uncommitted results of %s (6)",
 					s.Request.Run, s.Skeleton(j).Key, job.State, s.jobKeys(open))
@@ -132,11 +132,14 @@ func (s *State) checkJob(j int) error {
 	case job.Decider > len(job.Attempts):
 		return fmt.Errorf("decided by attempt %d of %d", job.Decider, len(job.Attempts))
 	}
-	if job.State == StateWaiting && job.Evaluation == nil && len(s.unfinished(j)) == 0 {
+	if err := s.checkGroup(j); err != nil {
+		return err
+	}
+	if _, leg := s.GroupOf(j); job.State == StateWaiting && job.Evaluation == nil && !leg && len(s.unfinished(j)) == 0 {
 		return fmt.Errorf("waits for needs that are all committed (14)")
 	}
 	if s.Desired == domain.DesiredCancel && !s.Concluded() {
-		if !slices.Contains([]JobState{StateActive, StateConcluded}, job.State) {
+		if !slices.Contains([]JobState{StateActive, StateConcluded, StateExpanded}, job.State) {
 			return fmt.Errorf("state %s after cancellation was requested (15)", job.State)
 		}
 		if a := job.Current(); a != nil && a.Desired != domain.DesiredCancel {
@@ -145,6 +148,45 @@ func (s *State) checkJob(j int) error {
 	}
 	if len(s.endings(j)) == 0 && !concluded {
 		return fmt.Errorf("nothing ends %q (14)", job.Reason.Code)
+	}
+	return nil
+}
+
+// checkGroup holds between a job with a matrix and its legs.
+func (s *State) checkGroup(j int) error {
+	job, k := s.Jobs[j], s.Skeleton(j)
+	if (job.State == StateExpanded) != (job.Reason.Code == ReasonLegsUnfinished) {
+		return fmt.Errorf("state %s with reason %q", job.State, job.Reason.Code)
+	}
+	if k.Group == nil {
+		if len(job.Legs) > 0 || job.State == StateExpanded {
+			return fmt.Errorf("state %s with %d legs, and it is no group", job.State, len(job.Legs))
+		}
+		return nil
+	}
+	if len(job.Attempts) > 0 || job.Epoch > 0 {
+		return fmt.Errorf("a job with legs has an attempt of its own")
+	}
+	open, root, room := s.openLegs(j), s.failedFast(j), s.room(j)
+	switch {
+	case job.State == StateExpanded && len(open) == 0:
+		return fmt.Errorf("all legs are concluded, and it is not")
+	case job.State == StateConcluded && len(open) > 0:
+		return fmt.Errorf("concluded before its legs %s", s.jobKeys(open))
+	case job.State == StateExpanded && room < 0:
+		return fmt.Errorf("more legs run than may at the same time")
+	}
+	if job.State != StateExpanded {
+		return nil
+	}
+	for _, l := range open {
+		leg := s.Jobs[l]
+		switch a := leg.Current(); {
+		case leg.State == StateWaiting && (root >= 0 || s.Desired == domain.DesiredCancel || room > 0):
+			return fmt.Errorf("leg %s waits, and nothing keeps it", s.Skeleton(l).Key)
+		case root >= 0 && (a == nil || a.Desired != domain.DesiredCancel):
+			return fmt.Errorf("leg %s goes on after %s failed", s.Skeleton(l).Key, s.Skeleton(root).Key)
+		}
 	}
 	return nil
 }

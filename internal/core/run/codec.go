@@ -8,7 +8,7 @@ import (
 
 // StateEncoding is the version of EncodeState's form. A checkpoint of another version is
 // dropped and the state rebuilt from events. It grows with every change of State.
-const StateEncoding uint32 = 2
+const StateEncoding uint32 = 3
 
 // form has every event type that ever was: old ones stay here for ever.
 var form = codec.FormOf[Event](
@@ -16,7 +16,7 @@ var form = codec.FormOf[Event](
 	new(LeaseGranted), new(LeaseDeclined), new(ProgressReported), new(LeaseLapsed), new(LeaseRegained),
 	new(AttemptHeld), new(AttemptStopRequested), new(AttemptConcluded), new(JobConcluded), new(CancelRequested),
 	new(RunConcluded), new(RoundOpened), new(ReconciliationRecorded), new(ReportRefused), new(RefusalsCounted),
-	new(ReportConflicted), new(LogSealed),
+	new(ReportConflicted), new(LogSealed), new(MatrixAsked), new(MatrixExpanded),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -40,6 +40,8 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c Wake) Command { return c })
 		case "RecordEvaluation":
 			return codec.As(body, func(c RecordEvaluation) Command { return c })
+		case "RecordMatrix":
+			return codec.As(body, func(c RecordMatrix) Command { return c })
 		case "Rerun":
 			return codec.As(body, func(c Rerun) Command { return c })
 		case "Settle":

@@ -70,7 +70,9 @@ type JobSkeleton struct {
 	Retry               Retry    `json:"retry"`
 	Effectful           bool     `json:"effectful,omitempty"`
 	SoftFail            bool     `json:"soft_fail,omitempty"`
-	Steps               []string `json:"steps,omitempty"` // names, by step index
+	Steps               []string `json:"steps,omitempty"` // names, by step index; of a leg: none, see State.Steps
+	Leg                 *Leg     `json:"leg,omitempty"`   // of a job with a matrix
+	Group               *Group   `json:"group,omitempty"` // of a job with a matrix: how its legs run
 }
 
 // Retry says which failures start another attempt without a person.
@@ -186,6 +188,17 @@ type RecordEvaluation struct {
 	InputDigest domain.Digest
 	Result      bool
 	Error       string // the expression could not be evaluated, and why
+}
+
+// RecordMatrix answers MatrixAsked with the legs that the job has in this round, in order.
+type RecordMatrix struct {
+	Cause       domain.Cause
+	Job         domain.JobID
+	InputDigest domain.Digest
+	FailFast    bool
+	MaxParallel int // 0: all
+	Legs        []NewLeg
+	Error       string // the matrix could not be expanded, and why
 }
 
 // Modes of a round: RoundFirst is the one that RequestRun opens, the others are Rerun's.
@@ -313,6 +326,9 @@ func (Wake) Name() string { return "Wake" }
 
 // Name implements Command.
 func (RecordEvaluation) Name() string { return "RecordEvaluation" }
+
+// Name implements Command.
+func (RecordMatrix) Name() string { return "RecordMatrix" }
 
 // Name implements Command.
 func (Rerun) Name() string { return "Rerun" }

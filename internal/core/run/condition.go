@@ -214,7 +214,7 @@ func closing(text string) int {
 // ancestors lists every job that j depends on, directly or not, in index order.
 func (s *State) ancestors(j int) []int {
 	seen := make([]bool, len(s.Jobs))
-	stack := slices.Clone(s.Skeleton(j).Needs)
+	stack := slices.Clone(s.Needs(j))
 	var out []int
 	for len(stack) > 0 {
 		k := stack[len(stack)-1]
@@ -254,7 +254,7 @@ func (s *State) statusOf(j int) (st Status, root int) {
 // unfinished lists the needs of j without an outcome.
 func (s *State) unfinished(j int) []int {
 	var out []int
-	for _, need := range s.Skeleton(j).Needs {
+	for _, need := range s.Needs(j) {
 		if s.Jobs[need].State != StateConcluded {
 			out = append(out, need)
 		}
@@ -265,12 +265,15 @@ func (s *State) unfinished(j int) []int {
 // needs reports whether a need of j is without an outcome. A job that needs a thousand others is
 // asked a thousand times.
 func (s *State) needs(j int) bool {
-	return slices.ContainsFunc(s.Skeleton(j).Needs, func(need int) bool { return s.Jobs[need].State != StateConcluded })
+	return slices.ContainsFunc(s.Needs(j), func(need int) bool { return s.Jobs[need].State != StateConcluded })
 }
 
 // consider decides the condition of a waiting job once all its needs are committed.
 func (d *draft) consider(j int) {
 	job := d.job(j)
+	if _, leg := d.s.GroupOf(j); leg {
+		return // its group is asked, once for all legs
+	}
 	if job.State != StateWaiting || job.Evaluation != nil || d.s.needs(j) || d.cancelling() {
 		return
 	}
@@ -295,7 +298,7 @@ func (d *draft) consider(j int) {
 			Deadline: d.now.Add(seconds(d.limits().EvaluationSeconds)),
 		})
 	case c.value(st):
-		d.admit(j)
+		d.begin(j)
 	default:
 		d.concludeJob(j, 0, domain.OutcomeSkipped, domain.FailureNone, skipped)
 	}

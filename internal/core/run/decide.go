@@ -64,6 +64,8 @@ func (d *draft) decide(c Command) (Decision, *domain.Rejection) {
 		return d.wake()
 	case RecordEvaluation:
 		return d.recordEvaluation(c)
+	case RecordMatrix:
+		return d.recordMatrix(c)
 	case Rerun:
 		return d.rerun(c)
 	case Settle:
@@ -109,15 +111,22 @@ func (d *draft) emit(e Event) {
 	if j := e.JobIndex(); j >= 0 {
 		d.own(j)
 	}
-	if opened, ok := e.(*RoundOpened); ok {
-		for _, j := range opened.Jobs {
+	switch e := e.(type) {
+	case *RoundOpened:
+		for _, j := range e.Jobs {
 			d.own(j)
+		}
+	case *MatrixExpanded:
+		for _, j := range e.Legs {
+			if j < len(d.owned) {
+				d.own(j)
+			}
 		}
 	}
 	d.events = append(d.events, e)
 	Evolve(d.s, e)
-	if len(d.owned) != len(d.s.Jobs) { // the event that made the jobs: all are this draft's
-		d.owned = slices.Repeat([]bool{true}, len(d.s.Jobs))
+	for len(d.owned) < len(d.s.Jobs) { // jobs that the event made are this draft's
+		d.owned = append(d.owned, true)
 	}
 }
 
@@ -136,6 +145,12 @@ func (d *draft) flow() {
 	for len(d.concluded) > 0 {
 		j := d.concluded[0]
 		d.concluded = d.concluded[1:]
+		switch k := d.s.Skeleton(j); {
+		case k.Leg != nil:
+			d.legConcluded(j)
+		case k.Group != nil:
+			d.abandonLegs(j)
+		}
 		for _, dependent := range d.s.dependents[j] {
 			d.consider(dependent)
 		}
@@ -154,19 +169,22 @@ func (d *draft) flow() {
 
 // outcome is what the run's jobs add up to once all of them are concluded.
 func (s *State) outcome() (domain.Outcome, Reason) {
-	var failed []int
+	var unsuccessful []int
 	cancelled := false
 	for i, job := range s.Jobs {
+		if _, leg := s.GroupOf(i); leg {
+			continue // its group says what they add up to
+		}
 		switch job.Outcome {
 		case domain.OutcomeFailure, domain.OutcomeTimedOut:
-			failed = append(failed, i)
+			unsuccessful = append(unsuccessful, s.blamed(i)...)
 		case domain.OutcomeCancelled:
 			cancelled = true
 		}
 	}
 	switch {
-	case len(failed) > 0:
-		return domain.OutcomeFailure, Reason{Code: ReasonJobsFailed, Jobs: failed}
+	case len(unsuccessful) > 0:
+		return domain.OutcomeFailure, Reason{Code: ReasonJobsFailed, Jobs: unsuccessful}
 	case cancelled && s.Cancel != nil:
 		return domain.OutcomeCancelled, s.cancelReason()
 	case cancelled: // kept from a cancelled round that this one did not run again
@@ -175,10 +193,24 @@ func (s *State) outcome() (domain.Outcome, Reason) {
 	return domain.OutcomeSuccess, Reason{Code: ReasonJobsDone}
 }
 
+// blamed are the jobs that a failed one is listed by: its failed legs, if it has any.
+func (s *State) blamed(j int) []int {
+	var legs []int
+	for _, l := range s.Jobs[j].Legs {
+		if failed(s.Jobs[l].Outcome) {
+			legs = append(legs, l)
+		}
+	}
+	if len(legs) == 0 {
+		return []int{j}
+	}
+	return legs
+}
+
 func (s *State) withOutcome(o domain.Outcome) []int {
 	var jobs []int
 	for i, job := range s.Jobs {
-		if job.Outcome == o {
+		if _, leg := s.GroupOf(i); job.Outcome == o && !leg {
 			jobs = append(jobs, i)
 		}
 	}

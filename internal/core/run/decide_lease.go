@@ -98,8 +98,8 @@ func (d *draft) declineLease(c DeclineLease) (Decision, *domain.Rejection) {
 	})
 	declines := d.job(j).attemptsIn(d.s.Round(), true)
 	switch {
-	case d.cancelling():
-		d.concludeJob(j, a.Number, domain.OutcomeCancelled, domain.FailureCancelled, d.s.cancelReason())
+	case d.stopping(j):
+		d.concludeJob(j, a.Number, domain.OutcomeCancelled, domain.FailureCancelled, d.stopReason(j))
 	case declines > declinesMax:
 		d.concludeJob(j, a.Number, domain.OutcomeFailure, domain.FailurePlatform, cause)
 	case declines > 1:
@@ -194,7 +194,7 @@ func (d *draft) requestCancel(c RequestCancel) (Decision, *domain.Rejection) {
 	cause := d.s.cancelReason()
 	for j := range d.s.Jobs {
 		switch d.job(j).State {
-		case StateConcluded:
+		case StateConcluded, StateExpanded: // the latter as its legs do
 		case StateActive:
 			d.stop(j, Reason{Code: ReasonCancelGrace, Actor: cause.Actor})
 			if a := d.job(j).Current(); a.Uncertain && d.late(a.SettleAt) {
@@ -225,6 +225,11 @@ func (d *draft) wakeJob(j int) {
 	}
 	switch job.State {
 	case StateWaiting:
+		if job.Evaluation.Matrix {
+			d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
+				Reason{Code: ReasonMatrixInvalid, Message: "it was not evaluated in time"})
+			return
+		}
 		d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
 			Reason{Code: ReasonEvaluationTimeout, Expression: clip(job.Evaluation.Expression, textBytesMax)})
 	case StateHeld:

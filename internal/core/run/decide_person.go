@@ -20,8 +20,8 @@ func (d *draft) rerun(c Rerun) (Decision, *domain.Rejection) {
 	if r != nil {
 		return Decision{}, r
 	}
-	jobs := d.s.withDependents(roots)
-	for _, j := range jobs {
+	jobs, kept := d.s.again(roots)
+	for _, j := range d.s.withLegs(jobs) {
 		if n := d.s.unreconciled(j); n > 0 {
 			return Decision{}, &domain.Rejection{
 				Code: domain.CodeJobNotRetryable, Field: "jobs",
@@ -34,9 +34,12 @@ func (d *draft) rerun(c Rerun) (Decision, *domain.Rejection) {
 	for _, j := range jobs {
 		reply.Jobs = append(reply.Jobs, d.s.JobID(j))
 	}
-	d.emit(&RoundOpened{Base: d.base(), Actor: c.Cause.Actor, Round: reply.Round, Mode: c.Mode, Jobs: jobs})
+	d.emit(&RoundOpened{Base: d.base(), Actor: c.Cause.Actor, Round: reply.Round, Mode: c.Mode, Jobs: jobs, Kept: kept})
 	for _, j := range jobs {
 		d.consider(j)
+	}
+	for _, g := range kept {
+		d.fill(g)
 	}
 	return Decision{Reply: reply}, nil
 }
@@ -46,13 +49,14 @@ func (d *draft) rerunRoots(c Rerun) ([]int, *domain.Rejection) {
 	switch c.Mode {
 	case RerunAll:
 		for j := range d.s.Jobs {
-			roots = append(roots, j)
+			if _, leg := d.s.GroupOf(j); !leg {
+				roots = append(roots, j)
+			}
 		}
 	case RerunFailed:
-		for j, job := range d.s.Jobs {
-			switch job.Outcome {
-			case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled:
-				roots = append(roots, j)
+		for j := range d.s.Jobs {
+			if _, leg := d.s.GroupOf(j); !leg {
+				roots = append(roots, d.s.unsuccessful(j)...)
 			}
 		}
 	case RerunJobs:
@@ -72,21 +76,82 @@ func (d *draft) rerunRoots(c Rerun) ([]int, *domain.Rejection) {
 	return roots, nil
 }
 
-// withDependents adds everything that depends on the roots, in index order.
-func (s *State) withDependents(roots []int) []int {
+// unsuccessful is what runs again of a job that did not succeed: of its legs those that
+// didn't either, if there are any.
+func (s *State) unsuccessful(j int) []int {
+	bad := func(o domain.Outcome) bool { return failed(o) || o == domain.OutcomeCancelled }
+	if !bad(s.Jobs[j].Outcome) {
+		return nil
+	}
+	legs := slices.DeleteFunc(slices.Clone(s.Jobs[j].Legs), func(l int) bool { return !bad(s.Jobs[l].Outcome) })
+	if len(legs) == 0 {
+		return []int{j}
+	}
+	return legs
+}
+
+// again adds to the roots everything that depends on them, in index order. A job of which
+// only some legs run again keeps its condition and its matrix: those are the kept ones.
+func (s *State) again(roots []int) (jobs, kept []int) {
 	seen := make([]bool, len(s.Jobs))
-	stack := slices.Clone(roots)
+	whole := make([]bool, len(s.Jobs)) // from its condition on
+	type step struct {
+		job  int
+		part bool // reached from a leg of it
+	}
+	var stack []step
+	for _, j := range roots {
+		stack = append(stack, step{job: j})
+	}
 	for len(stack) > 0 {
-		j := stack[len(stack)-1]
+		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if !seen[j] {
-			seen[j] = true
-			stack = append(stack, s.dependents[j]...)
+		j := at.job
+		if seen[j] && (at.part || whole[j]) {
+			continue
+		}
+		first := !seen[j]
+		seen[j], whole[j] = true, whole[j] || !at.part
+		if g, leg := s.GroupOf(j); leg {
+			stack = append(stack, step{g, s.resumes(g, j)})
+			continue
+		}
+		if group := s.Skeleton(j).Group; group != nil && !at.part && !group.Later {
+			for _, l := range s.Jobs[j].Legs {
+				seen[l], whole[l] = true, true
+			}
+		}
+		if first {
+			for _, dependent := range s.dependents[j] {
+				stack = append(stack, step{job: dependent})
+			}
 		}
 	}
-	var out []int
 	for j, in := range seen {
-		if in {
+		g, leg := s.GroupOf(j)
+		switch {
+		case !in, leg && s.Skeleton(g).Group.Later && whole[g]: // the latter as its group finds
+		case s.Skeleton(j).Group != nil && !whole[j]:
+			jobs, kept = append(jobs, j), append(kept, j)
+		default:
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, kept
+}
+
+// resumes reports whether a leg may run again without its group being decided anew: the
+// group came to its end by its legs, and this is one of them.
+func (s *State) resumes(g, leg int) bool {
+	code := s.Jobs[g].Reason.Code
+	return (code == ReasonLegsFailed || code == ReasonLegsDone) && slices.Contains(s.Jobs[g].Legs, leg)
+}
+
+// withLegs adds all legs of the jobs that have any.
+func (s *State) withLegs(jobs []int) []int {
+	out := slices.Clone(jobs)
+	for j := range s.Jobs {
+		if g, leg := s.GroupOf(j); leg && s.Skeleton(g).Group.Later && slices.Contains(jobs, g) && !slices.Contains(out, j) {
 			out = append(out, j)
 		}
 	}
@@ -155,8 +220,8 @@ func (d *draft) settled(j, number int, found *ReconciliationRecorded) {
 		d.concludeJob(j, number, domain.OutcomeSuccess, domain.FailureNone, reason)
 	case found.Then == ThenFailure:
 		d.concludeJob(j, number, domain.OutcomeFailure, domain.FailureRunnerLost, reason)
-	case d.cancelling():
-		d.concludeJob(j, number, domain.OutcomeCancelled, domain.FailureCancelled, d.s.cancelReason())
+	case d.stopping(j):
+		d.concludeJob(j, number, domain.OutcomeCancelled, domain.FailureCancelled, d.stopReason(j))
 	default:
 		d.admit(j)
 	}

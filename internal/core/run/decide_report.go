@@ -23,7 +23,7 @@ func (d *draft) reportProgress(c ReportProgress) (Decision, *domain.Rejection) {
 	case observedRank(c.Observed) <= 0:
 		return Decision{}, invalidArgument("observed", "A worker can't be seen as %q.", c.Observed)
 	}
-	steps, r := changedSteps(d.s.Skeleton(j), a.Steps, c.Steps)
+	steps, r := changedSteps(d.s.Steps(j), a.Steps, c.Steps)
 	if r != nil {
 		return Decision{}, r
 	}
@@ -95,7 +95,7 @@ func (d *draft) result(j int, a *Attempt, c ReportResult) (*AttemptConcluded, *d
 		return nil, invalidArgument("digest", "A result names the digest of its report.")
 	}
 	k := d.s.Skeleton(j)
-	changed, r := changedSteps(k, a.Steps, c.Steps)
+	changed, r := changedSteps(d.s.Steps(j), a.Steps, c.Steps)
 	if r == nil {
 		r = validOutputs(c.Outputs)
 	}
@@ -120,12 +120,19 @@ func (d *draft) result(j int, a *Attempt, c ReportResult) (*AttemptConcluded, *d
 	case !failureReportable(class):
 		return nil, invalidArgument("class", "A failure can't be of class %q.", c.Class)
 	}
+	outputs := slices.Clone(c.Outputs)
+	if problem := d.s.outputsOver(j, outputs); problem != "" {
+		outputs = nil
+		if outcome == domain.OutcomeSuccess {
+			outcome, class, message = domain.OutcomeFailure, domain.FailureUserCode, problem
+		}
+	}
 	steps := mergeSteps(a.Steps, changed)
 	return &AttemptConcluded{
 		OfAttempt: d.ofAttempt(j, a), Outcome: outcome, Class: class, Message: message,
 		Effect: effectOf(k.Effectful, outcome, class, c.Effect, steps),
 		Reason: d.reasonOf(a, outcome, class, message, steps),
-		Report: c.Digest, Steps: changed, LogEnd: c.LogEnd, Outputs: slices.Clone(c.Outputs),
+		Report: c.Digest, Steps: changed, LogEnd: c.LogEnd, Outputs: outputs,
 	}, nil
 }
 
@@ -164,6 +171,8 @@ func (d *draft) reasonOf(
 		return Reason{Code: ReasonSucceeded, Attempt: a.Number}
 	case o == domain.OutcomeTimedOut:
 		r.Code = ReasonTimedOut
+	case o == domain.OutcomeCancelled && a.Stop.Code == ReasonFailFastGrace:
+		r = Reason{Code: ReasonFailFast, Jobs: a.Stop.Jobs, Attempt: a.Number}
 	case o == domain.OutcomeCancelled:
 		r = d.s.cancelReason()
 		r.Attempt = a.Number
@@ -190,8 +199,8 @@ func (d *draft) afterAttempt(j, number int) {
 		return
 	case domain.OutcomeLost:
 		switch {
-		case d.cancelling():
-			d.concludeJob(j, number, domain.OutcomeCancelled, domain.FailureCancelled, d.s.cancelReason())
+		case d.stopping(j):
+			d.concludeJob(j, number, domain.OutcomeCancelled, domain.FailureCancelled, d.stopReason(j))
 			return
 		case a.Desired == domain.DesiredCancel: // it was being stopped for its timeout
 			d.concludeJob(j, number, domain.OutcomeTimedOut, domain.FailureTimeout,
@@ -203,7 +212,7 @@ func (d *draft) afterAttempt(j, number int) {
 	k := d.s.Skeleton(j)
 	used := d.job(j).attemptsIn(d.s.Round(), false) - 1
 	switch {
-	case d.cancelling() || !slices.Contains(k.Retry.On, class) || used >= k.Retry.Max:
+	case d.stopping(j) || !slices.Contains(k.Retry.On, class) || used >= k.Retry.Max:
 		d.concludeJob(j, number, outcome, class, reason)
 	case k.Effectful && (a.Started() || class == domain.FailureRunnerLost || a.Effect != domain.EffectNone):
 		reason.Code = ReasonNotRetried

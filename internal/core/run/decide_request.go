@@ -114,10 +114,42 @@ func validJob(jobs []JobSkeleton, i int) *domain.Rejection {
 	if !valid(k.Key, k.Name, k.If) || !valid(k.RunsOn...) || !valid(k.Steps...) {
 		return invalidArgument("skeleton", "A text of job %d is not UTF-8.", i)
 	}
+	if r := validGroup(jobs, i); r != nil {
+		return r
+	}
 	for n, need := range k.Needs {
 		if need < 0 || need >= len(jobs) || slices.Contains(k.Needs[:n], need) {
 			return invalidArgument("skeleton", "Job %q needs job %d, which is unknown or named twice.", k.Key, need)
 		}
+	}
+	return nil
+}
+
+// validGroup checks what ties a job with a matrix and its legs to each other.
+func validGroup(jobs []JobSkeleton, i int) *domain.Rejection {
+	k := &jobs[i]
+	for _, need := range k.Needs {
+		if need >= 0 && need < len(jobs) && jobs[need].Leg != nil {
+			return invalidArgument("skeleton", "Job %q needs a leg of another.", k.Key)
+		}
+	}
+	group := func(i int) *Group {
+		if i < 0 || i >= len(jobs) {
+			return nil
+		}
+		return jobs[i].Group
+	}
+	switch {
+	case k.Leg != nil && (group(k.Leg.Of) == nil || group(k.Leg.Of).Later):
+		return invalidArgument("skeleton", "Job %q is a leg of job %d, which has none.", k.Key, k.Leg.Of)
+	case k.Leg != nil && (k.Group != nil || len(k.Needs) > 0 || k.If != "" || len(k.Steps) > 0):
+		return invalidArgument("skeleton", "Leg %q has needs, a condition, steps or legs of its own.", k.Key)
+	case k.Group == nil:
+		return nil
+	case k.Group.MaxParallel < 0:
+		return invalidArgument("skeleton", "Job %q has a negative limit.", k.Key)
+	case k.Group.Later != !slices.ContainsFunc(jobs, func(l JobSkeleton) bool { return l.Leg != nil && l.Leg.Of == i }):
+		return invalidArgument("skeleton", "Job %q has no legs, or has them too early.", k.Key)
 	}
 	return nil
 }
@@ -173,6 +205,9 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 			},
 			Effectful: job.Effectful, SoftFail: job.SoftFail,
 		}
+		if st := job.Strategy; st != nil {
+			k.Group = &Group{FailFast: st.FailFast, MaxParallel: st.MaxParallel, Later: st.Later != nil}
+		}
 		if k.TimeoutSeconds <= 0 {
 			k.TimeoutSeconds = timeoutDefault
 		}
@@ -184,8 +219,25 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 		}
 		out = append(out, k)
 	}
+	for i := range p.Legs {
+		out = append(out, legOf(&p.Legs[i], out))
+	}
 	return out
 }
+
+// legOf is the leg of a plan that follows the jobs in out.
+func legOf(l *plan.Leg, out []JobSkeleton) JobSkeleton {
+	group := &out[l.Of]
+	soft := group.SoftFail
+	if l.SoftFail != nil {
+		soft = *l.SoftFail
+	}
+	k := legSkeleton(group, &NewLeg{Name: l.Name, RunsOn: l.RunsOn, TimeoutSeconds: l.TimeoutSeconds, SoftFail: soft})
+	k.Index, k.Key, k.Leg = len(out), l.Key, &Leg{Of: l.Of}
+	return k
+}
+
+func legKey(job string, number int) string { return plan.LegKey(job, number) }
 
 // valid reports whether all texts are UTF-8. Other bytes would not survive the encoding,
 // and the state that was replayed would not be the state that was held.

@@ -46,7 +46,7 @@ func EvaluationInputs(s *State, job int) Inputs {
 		Commit: s.Request.Source.Commit, Ref: s.Request.Source.Ref, Inputs: s.Request.Inputs,
 		Status: st, Needs: []NeedValue{},
 	}
-	for _, need := range s.Skeleton(job).Needs {
+	for _, need := range s.Needs(job) {
 		in.Needs = append(in.Needs, NeedValue{s.Skeleton(need).Key, s.Jobs[need].Outcome, s.Outputs(need)})
 	}
 	return in
@@ -59,7 +59,7 @@ func (d *draft) recordEvaluation(c RecordEvaluation) (Decision, *domain.Rejectio
 	}
 	job := d.job(j)
 	asked := job.Evaluation
-	if asked == nil || asked.Expression != c.Expression || asked.InputDigest != c.InputDigest {
+	if asked == nil || asked.Matrix || asked.Expression != c.Expression || asked.InputDigest != c.InputDigest {
 		return Decision{}, domain.Reject(domain.CodeEvaluationMismatch,
 			"The job does not wait for this expression over these inputs.")
 	}
@@ -81,7 +81,7 @@ func (d *draft) recordEvaluation(c RecordEvaluation) (Decision, *domain.Rejectio
 		d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailureInvalid,
 			Reason{Code: ReasonEvaluationFailed, Expression: clip(c.Expression, textBytesMax), Message: message})
 	case c.Result:
-		d.admit(j)
+		d.begin(j)
 	default:
 		d.concludeJob(j, 0, domain.OutcomeSkipped, domain.FailureNone,
 			Reason{Code: ReasonConditionFalse, Expression: clip(c.Expression, textBytesMax)})

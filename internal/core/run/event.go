@@ -79,6 +79,27 @@ type EvaluationRecorded struct {
 	Error       string        `json:"error,omitempty"`
 }
 
+// MatrixAsked says that a job's condition holds and its legs are not known yet. A reactor
+// answers with RecordMatrix. Since format 4.
+type MatrixAsked struct {
+	OfJob
+	InputDigest domain.Digest `json:"input_digest"` // of EvaluationInputs
+	Deadline    time.Time     `json:"deadline"`     // unanswered by then: the job fails
+}
+
+// MatrixExpanded says that a job's condition holds, and which legs it has in this round, in
+// their order. Since format 4.
+type MatrixExpanded struct {
+	OfJob
+	Legs []int `json:"legs"` // indexes of jobs
+	// What follows is of a matrix that is expanded while the run goes on: what it was made
+	// of, how its legs run, and those of them that are new.
+	InputDigest domain.Digest `json:"input_digest,omitempty"`
+	FailFast    bool          `json:"fail_fast,omitempty"`
+	MaxParallel int           `json:"max_parallel,omitempty"`
+	Added       []JobSkeleton `json:"added,omitempty"`
+}
+
 // JobHeld says that a job could start but for a stated reason, until a stated time.
 type JobHeld struct {
 	OfJob
@@ -198,6 +219,9 @@ type RoundOpened struct {
 	Round int          `json:"round"`
 	Mode  string       `json:"mode"`
 	Jobs  []int        `json:"jobs"`
+	// Kept are those of Jobs that keep their condition and their legs, some of which run
+	// again. Since format 4.
+	Kept []int `json:"kept,omitempty"`
 }
 
 // ReconciliationRecorded says what was found to be true of an attempt later on. It edits
@@ -250,6 +274,12 @@ func (*EvaluationAsked) Name() string { return "EvaluationAsked" }
 
 // Name implements Event.
 func (*EvaluationRecorded) Name() string { return "EvaluationRecorded" }
+
+// Name implements Event.
+func (*MatrixAsked) Name() string { return "MatrixAsked" }
+
+// Name implements Event.
+func (*MatrixExpanded) Name() string { return "MatrixExpanded" }
 
 // Name implements Event.
 func (*JobHeld) Name() string { return "JobHeld" }

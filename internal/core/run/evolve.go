@@ -42,12 +42,26 @@ func (s *State) evolveRequested(e *RunRequested) {
 		s.evolveWaiting(i, e, 1)
 	}
 	s.dependents = reverse(e.Request.Skeleton)
+	for i := range s.Jobs {
+		if leg := e.Request.Skeleton[i].Leg; leg != nil {
+			s.Jobs[leg.Of].Legs = append(s.Jobs[leg.Of].Legs, i)
+		}
+	}
 }
 
 func (s *State) evolveWaiting(i int, e Event, round int) {
 	before := s.Jobs[i]
 	job := &Job{State: StateWaiting, Round: round, Epoch: before.Epoch, Attempts: before.Attempts}
-	s.because(job, e, Reason{Code: ReasonNeedsUnfinished, Jobs: s.Request.Skeleton[i].Needs})
+	k := &s.Request.Skeleton[i]
+	switch {
+	case k.Leg != nil:
+		s.because(job, e, Reason{Code: ReasonMatrixUnexpanded, Jobs: []int{k.Leg.Of}})
+	default:
+		s.because(job, e, Reason{Code: ReasonNeedsUnfinished, Jobs: k.Needs})
+	}
+	if k.Group != nil && !k.Group.Later {
+		job.Legs = before.Legs // those of the others are made again
+	}
 	s.Jobs[i] = job
 }
 
@@ -58,7 +72,20 @@ func (s *State) evolveRound(e *RoundOpened) {
 		Number: e.Round, Mode: e.Mode, Actor: e.Actor, OpenedAt: e.At, Jobs: e.Jobs,
 	})
 	for _, j := range e.Jobs {
+		legs := s.Jobs[j].Legs
 		s.evolveWaiting(j, e, e.Round)
+		if slices.Contains(e.Kept, j) {
+			job := s.Jobs[j]
+			job.State, job.Legs = StateExpanded, legs
+			s.because(job, e, Reason{Code: ReasonLegsUnfinished})
+		}
+	}
+	for _, g := range e.Kept {
+		for _, l := range s.Jobs[g].Legs {
+			if leg := s.Jobs[l]; leg.State == StateWaiting {
+				s.because(leg, e, Reason{Code: ReasonMaxParallel, Jobs: []int{g}})
+			}
+		}
 	}
 }
 
@@ -89,6 +116,11 @@ func (s *State) evolveJob(job *Job, e Event) {
 		answered := *job.Evaluation
 		answered.Answered, answered.Result, answered.Error = true, e.Result, e.Error
 		job.Evaluation = &answered
+	case *MatrixAsked:
+		job.Evaluation = &Evaluation{Matrix: true, InputDigest: e.InputDigest, Deadline: e.Deadline}
+		s.because(job, e, Reason{Code: ReasonExpanding, Until: e.Deadline})
+	case *MatrixExpanded:
+		s.evolveExpanded(e)
 	case *JobHeld:
 		job.State, job.HeldUntil = StateHeld, e.Until
 		s.because(job, e, e.Reason)

@@ -62,8 +62,16 @@ const (
 	nameBytesMax = 200
 	// expressionBytesMax: a condition; longer is rejected as too_large.
 	expressionBytesMax = 21000
-	// outputBytesMax: the value of an output in an event; a longer one must be an object.
-	outputBytesMax = 4096
+	// legsMax: legs of one matrix; RecordMatrix with more is rejected.
+	legsMax = 256
+	// matrixBytesMax: the values of one leg; more are rejected as too_large.
+	matrixBytesMax = 256 << 10
+	// OutputBytesMax: the value of an output in an event; a longer one must be an object.
+	OutputBytesMax = 4096
+	// outputsBytesMax: all outputs of a job; runOutputsBytesMax: those of all jobs of a run. A
+	// job that exceeds one of them fails.
+	outputsBytesMax    = 1 << 20
+	runOutputsBytesMax = 50 << 20
 	// outputsMax: outputs of a job.
 	outputsMax = 1000
 )

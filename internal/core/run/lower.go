@@ -1,18 +1,48 @@
 package run
 
+import (
+	"slices"
+
+	"github.com/fairlead-ci/fairlead/internal/core/codec"
+)
+
 // Servers of neighbouring formats share one history. What the lower one does not know is
 // left out of events, and of commands on their way to it, while it is there. The functions
 // here change copies: the caller's value stays as it was.
 
-// formatRunnerVersion is the format that brought the runner's version to leases.
-const formatRunnerVersion = 2
+const (
+	// formatRunnerVersion is the format that brought the runner's version to leases.
+	formatRunnerVersion = 2
+	// formatMatrix is the format that brought matrices, and the size of outputs.
+	formatMatrix = 4
+)
 
-// Lower gives an event as readers of a format understand it. All events have such a form so
-// far; an error would say that there is none, and the command that led to it is refused.
+// Lower gives an event as readers of a format understand it. The error says that there is no
+// such form, and the command that led to it is refused: nothing of a matrix can be left out.
 func Lower(e Event, format uint32) (Event, error) {
-	if e, ok := e.(*LeaseGranted); ok && format < formatRunnerVersion {
+	if format >= formatMatrix {
+		return e, nil
+	}
+	switch e := e.(type) {
+	case *LeaseGranted:
+		if format < formatRunnerVersion {
+			lowered := *e
+			lowered.RunnerVersion = ""
+			return &lowered, nil
+		}
+	case *RunRequested:
+		if matrices(e.Request.Skeleton) {
+			return nil, codec.ErrFormat
+		}
+	case *MatrixAsked, *MatrixExpanded:
+		return nil, codec.ErrFormat
+	case *RoundOpened:
+		if len(e.Kept) > 0 {
+			return nil, codec.ErrFormat
+		}
+	case *AttemptConcluded:
 		lowered := *e
-		lowered.RunnerVersion = ""
+		lowered.Outputs = unsized(e.Outputs)
 		return &lowered, nil
 	}
 	return e, nil
@@ -20,9 +50,38 @@ func Lower(e Event, format uint32) (Event, error) {
 
 // LowerCommand is Lower for a command that another server is to decide.
 func LowerCommand(c Command, format uint32) (Command, error) {
-	if c, ok := c.(GrantLease); ok && format < formatRunnerVersion {
-		c.RunnerVersion = ""
+	if format >= formatMatrix {
+		return c, nil
+	}
+	switch c := c.(type) {
+	case GrantLease:
+		if format < formatRunnerVersion {
+			c.RunnerVersion = ""
+		}
+		return c, nil
+	case RequestRun:
+		if matrices(c.Request.Skeleton) {
+			return nil, codec.ErrFormat
+		}
+	case RecordMatrix:
+		return nil, codec.ErrFormat
+	case ReportResult:
+		c.Outputs = unsized(c.Outputs)
 		return c, nil
 	}
 	return c, nil
+}
+
+// matrices reports whether a job has legs, now or later.
+func matrices(jobs []JobSkeleton) bool {
+	return slices.ContainsFunc(jobs, func(k JobSkeleton) bool { return k.Group != nil || k.Leg != nil })
+}
+
+// unsized leaves the sizes out, which only a bound rests on.
+func unsized(outputs []Output) []Output {
+	out := slices.Clone(outputs)
+	for i := range out {
+		out[i].Size = 0
+	}
+	return out
 }

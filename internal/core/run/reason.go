@@ -23,6 +23,11 @@ const (
 	ReasonUncertainUntil   ReasonCode = "uncertain_until_abandoned"
 	ReasonUncertainHeld    ReasonCode = "uncertain_held"
 	ReasonLogUnsealed      ReasonCode = "log_unsealed"
+	ReasonExpanding        ReasonCode = "expanding_matrix"
+	ReasonMatrixUnexpanded ReasonCode = "matrix_unexpanded"
+	ReasonMaxParallel      ReasonCode = "max_parallel"
+	ReasonLegsUnfinished   ReasonCode = "legs_unfinished"
+	ReasonFailFastGrace    ReasonCode = "fail_fast_grace"
 )
 
 // Reasons why something concluded.
@@ -44,6 +49,10 @@ const (
 	ReasonInvalid           ReasonCode = "definition_invalid"
 	ReasonJobsFailed        ReasonCode = "jobs_failed"
 	ReasonJobsDone          ReasonCode = "jobs_done"
+	ReasonMatrixInvalid     ReasonCode = "matrix_invalid"
+	ReasonFailFast          ReasonCode = "fail_fast"
+	ReasonLegsFailed        ReasonCode = "legs_failed"
+	ReasonLegsDone          ReasonCode = "legs_done"
 )
 
 // Reason is a stored cause. Which fields are set follows from Code; Sentence writes it
@@ -66,7 +75,8 @@ func (c ReasonCode) Waits() bool {
 	switch c {
 	case ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff,
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
-		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed:
+		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
+		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace:
 		return true
 	}
 	return false
@@ -78,10 +88,12 @@ func ReasonCodes() []ReasonCode {
 		ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff,
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
+		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace,
 		ReasonSucceeded, ReasonConditionFalse, ReasonDependency, ReasonCancelRequested,
 		ReasonTimedOut, ReasonStepFailed, ReasonFailed, ReasonRunnerLost, ReasonQueueTimeout,
 		ReasonEvaluationFailed, ReasonEvaluationTimeout, ReasonDeclined, ReasonNotRetried,
 		ReasonSettled, ReasonInvalid, ReasonJobsFailed, ReasonJobsDone,
+		ReasonMatrixInvalid, ReasonFailFast, ReasonLegsFailed, ReasonLegsDone,
 	}
 }
 
@@ -134,6 +146,14 @@ func (s *State) sentence(r Reason) string {
 		return "Not successful: " + s.jobKeys(r.Jobs)
 	case ReasonJobsDone:
 		return "No job failed"
+	case ReasonMatrixInvalid:
+		return "Its matrix can't be expanded" + messageSuffix(r)
+	case ReasonFailFast:
+		return fmt.Sprintf("Cancelled: %s failed, and fail-fast ends the other legs", s.jobKeys(r.Jobs)) + attemptSuffix(r)
+	case ReasonLegsFailed:
+		return fmt.Sprintf("Legs that concluded %s: %s", r.Outcome, s.jobKeys(r.Jobs))
+	case ReasonLegsDone:
+		return "No leg failed"
 	}
 	return string(r.Code) + messageSuffix(r)
 }
@@ -161,10 +181,47 @@ func (s *State) sentenceOfWait(r Reason) string {
 	case ReasonUncertainHeld:
 		return fmt.Sprintf("Attempt %d is unreachable and may have changed the outside world; "+
 			"look at the target, then settle it", r.Attempt)
+	case ReasonExpanding:
+		return "Waits for the values of its matrix"
+	case ReasonMatrixUnexpanded:
+		return s.sentenceOfLeg(r)
+	case ReasonMaxParallel:
+		return fmt.Sprintf("Waits for a place: max-parallel lets only so many legs of %s run at the same time",
+			s.jobKeys(r.Jobs))
+	case ReasonLegsUnfinished:
+		return "Waits for its legs" + s.legKeys(r.Jobs)
+	case ReasonFailFastGrace:
+		return fmt.Sprintf("%s failed, and fail-fast ends the other legs; attempt %d may tidy up until %s",
+			s.jobKeys(r.Jobs), r.Attempt, clock(r.Until))
 	case ReasonLogUnsealed:
 		return fmt.Sprintf("The log of attempt %d is not sealed yet", r.Attempt)
 	}
 	return string(r.Code)
+}
+
+// sentenceOfLeg says why a leg waits whose job has not begun: for what the job waits for.
+func (s *State) sentenceOfLeg(r Reason) string {
+	if len(r.Jobs) == 1 && r.Jobs[0] >= 0 && r.Jobs[0] < len(s.Jobs) {
+		of := s.Jobs[r.Jobs[0]].Reason
+		if of.Code.Waits() && of.Code != ReasonMatrixUnexpanded {
+			return fmt.Sprintf("Waits until %s begins, which %s", s.jobKeys(r.Jobs), lower(s.sentenceOfWait(of)))
+		}
+	}
+	return "Waits until " + s.jobKeys(r.Jobs) + " begins"
+}
+
+func lower(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
+
+// legKeys lists a few legs.
+func (s *State) legKeys(legs []int) string {
+	const shown = 5
+	switch {
+	case len(legs) == 0:
+		return ""
+	case len(legs) > shown:
+		return fmt.Sprintf(": %s and %d more", s.jobKeys(legs[:shown]), len(legs)-shown)
+	}
+	return ": " + s.jobKeys(legs)
 }
 
 func (s *State) jobKeys(jobs []int) string {

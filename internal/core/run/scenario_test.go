@@ -234,6 +234,8 @@ func (t *teller) command(w words, more []string) (Command, error) {
 		return Wake{}, nil
 	case "evaluate":
 		return t.evaluationOf(w)
+	case "matrix":
+		return t.matrixOf(w)
 	case "rerun":
 		return t.rerunOf(w, cause)
 	}
@@ -279,7 +281,7 @@ func logOf(w words) Log {
 }
 
 func (t *teller) requestOf(w words, more []string, cause domain.Cause) Command {
-	var jobs []JobSkeleton
+	var jobs, legs []JobSkeleton
 	index := map[string]int{}
 	var invalid []string
 	for _, line := range more {
@@ -306,15 +308,50 @@ func (t *teller) requestOf(w words, more []string, cause domain.Cause) Command {
 			k.Retry.On = append(k.Retry.On, domain.FailureClass(class))
 		}
 		index[k.Key] = len(jobs)
-		jobs = append(jobs, k)
+		jobs = append(jobs, withGroup(k, jw))
+		for n := range jw.number("legs", 0) {
+			legs = append(legs, JobSkeleton{
+				Key: legKey(k.Key, n+1), TimeoutSeconds: k.TimeoutSeconds, Retry: k.Retry, Effectful: k.Effectful,
+				SoftFail: k.SoftFail || jw.number("may-fail", 0) == n+1, Leg: &Leg{Of: index[k.Key]},
+			})
+		}
 	}
-	c := testRequest(jobs...)
+	c := testRequest(append(jobs, legs...)...)
 	c.Cause = cause
 	c.Request.Invalid = invalid
 	if tier := w.named["tier"]; tier != "" {
 		c.Request.Tier = domain.Tier(tier)
 	}
 	return c
+}
+
+// withGroup makes a job one with a matrix: legs=2 parallel=1 no-fail-fast, or later.
+func withGroup(k JobSkeleton, w words) JobSkeleton {
+	if w.number("legs", 0) > 0 || has(w, "later") {
+		k.Group = &Group{FailFast: !has(w, "no-fail-fast"), MaxParallel: w.number("parallel", 0), Later: has(w, "later")}
+	}
+	return k
+}
+
+// matrixOf reads "matrix test legs=a,b parallel=1 no-fail-fast".
+func (t *teller) matrixOf(w words) (Command, error) {
+	j, err := t.jobOf(w.at(1))
+	if err != nil {
+		return nil, err
+	}
+	c := RecordMatrix{Job: t.live.JobID(j), FailFast: !has(w, "no-fail-fast"), MaxParallel: w.number("parallel", 0),
+		Error: w.named["error"]}
+	for _, value := range list(w.named["legs"]) {
+		c.Legs = append(c.Legs, NewLeg{Name: fmt.Sprintf("%s (%s)", w.at(1), value), RunsOn: []string{"linux"},
+			Matrix: fmt.Sprintf(`{"v":%q}`, value), SoftFail: has(w, "may-fail")})
+	}
+	if j < len(t.live.Jobs) && t.live.Jobs[j].Evaluation != nil {
+		c.InputDigest = t.live.Jobs[j].Evaluation.InputDigest
+	}
+	if has(w, "stale") {
+		c.InputDigest = domain.DigestOf([]byte("inputs of another time"))
+	}
+	return c, nil
 }
 
 func has(w words, flag string) bool {

@@ -16,6 +16,7 @@ const (
 	StateHeld      JobState = "held"      // could start, but for a stored reason
 	StateReady     JobState = "ready"     // waits for a runner
 	StateActive    JobState = "active"    // has an attempt without an outcome
+	StateExpanded  JobState = "expanded"  // of a job with a matrix: its legs run
 	StateConcluded JobState = "concluded" // has an outcome in this round
 )
 
@@ -76,6 +77,8 @@ type Job struct {
 	Evaluation    *Evaluation `json:"evaluation,omitempty"`    // the last one of this round
 	Epoch         uint64      `json:"epoch,omitempty"`         // of the last lease
 	Attempts      []Attempt   `json:"attempts,omitempty"`      // number n at n-1
+	// Legs are those of this round, in order, of a job with a matrix.
+	Legs []int `json:"legs,omitempty"`
 }
 
 // EventRef names an event of this stream.
@@ -92,6 +95,7 @@ type Evaluation struct {
 	Answered    bool          `json:"answered,omitempty"`
 	Result      bool          `json:"result,omitempty"`
 	Error       string        `json:"error,omitempty"`
+	Matrix      bool          `json:"matrix,omitempty"` // it is not the condition, but what the legs are
 }
 
 // Attempt is one concrete execution. Desired, Observed and Outcome are three facts that
@@ -160,11 +164,12 @@ type Step struct {
 }
 
 // Output is a named value that a job gives to those that need it. A value over the limit
-// is an object: then Value is empty and Digest names it.
+// is an object: then Value is empty, Digest names it and Size is its bytes (since format 4).
 type Output struct {
 	Name   string        `json:"name"`
 	Value  string        `json:"value,omitempty"`
 	Digest domain.Digest `json:"digest,omitempty"`
+	Size   int64         `json:"size,omitempty"`
 }
 
 // Log says where an attempt's sealed log is and what it lacks.
@@ -243,8 +248,12 @@ func (j *Job) Current() *Attempt {
 }
 
 // Outputs are the values that the job at that index gives to those that need it. They are
-// those of the attempt that decided it, in whichever round that was.
+// those of the attempt that decided it, in whichever round that was; of a job with a matrix,
+// those of its legs together.
 func (s *State) Outputs(job int) []Output {
+	if s.Skeleton(job).Group != nil {
+		return s.mergedOutputs(job)
+	}
 	if n := s.Jobs[job].Decider; n > 0 {
 		return s.Jobs[job].Attempts[n-1].Outputs
 	}

@@ -9,13 +9,13 @@ import (
 // changedSteps picks from a report the steps that say something new, cleaned up. Facts
 // only grow: a step that started stays started, one that ended stays ended, so a report
 // that arrives late can't take anything back.
-func changedSteps(k *JobSkeleton, known, reported []Step) ([]Step, *domain.Rejection) {
+func changedSteps(names []string, known, reported []Step) ([]Step, *domain.Rejection) {
 	if len(reported) > stepsMax {
 		return nil, tooLarge("steps", "A report has %d steps; the limit is %d.", len(reported), stepsMax)
 	}
 	var changed []Step
 	for _, s := range reported {
-		if s.Index < 0 || s.Index >= max(len(k.Steps), 1) {
+		if s.Index < 0 || s.Index >= max(len(names), 1) {
 			return nil, invalidArgument("steps", "The job has no step with index %d.", s.Index)
 		}
 		if !stepOutcome(s.Outcome) || !stepOutcome(s.Conclusion) {
@@ -85,12 +85,12 @@ func validOutputs(outputs []Output) *domain.Rejection {
 		switch {
 		case o.Name == "" || len(o.Name) > nameBytesMax:
 			return invalidArgument("outputs", "Output %d has no name, or one over %d bytes.", i, nameBytesMax)
-		case len(o.Value) > outputBytesMax:
-			return tooLarge("outputs", "Output %q is over %d bytes and must be an object.", o.Name, outputBytesMax)
-		case !valid(o.Value):
+		case len(o.Value) > OutputBytesMax:
+			return tooLarge("outputs", "Output %q is over %d bytes and must be an object.", o.Name, OutputBytesMax)
+		case !valid(o.Name, o.Value):
 			return invalidArgument("outputs", "Output %q is not UTF-8.", o.Name)
-		case o.Digest != "" && !o.Digest.Valid():
-			return invalidArgument("outputs", "Output %q names a malformed digest.", o.Name)
+		case o.Digest != "" && (!o.Digest.Valid() || o.Value != "" || o.Size < 0), o.Digest == "" && o.Size != 0:
+			return invalidArgument("outputs", "Output %q is an object without a proper digest or size.", o.Name)
 		}
 	}
 	return nil

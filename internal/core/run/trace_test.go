@@ -33,6 +33,14 @@ func traceRest(s *State, e Event) string {
 		return fmt.Sprintf("%q deadline=%s", e.Expression, since(e.Deadline))
 	case *EvaluationRecorded:
 		return strings.TrimSpace(fmt.Sprint(e.Result, " ", e.Error))
+	case *MatrixAsked:
+		return "deadline=" + since(e.Deadline)
+	case *MatrixExpanded:
+		text := s.jobKeys(e.Legs)
+		if len(e.Added) > 0 {
+			text += fmt.Sprintf(" added=%d", len(e.Added))
+		}
+		return text
 	case *JobHeld:
 		return fmt.Sprintf("%s until=%s", e.Reason.Code, since(e.Until))
 	case *JobReady:
@@ -59,7 +67,11 @@ func traceRest(s *State, e Event) string {
 	case *RunConcluded:
 		return string(e.Outcome) + ": " + s.Sentence(e.Reason)
 	case *RoundOpened:
-		return fmt.Sprintf("%d %s by %s: %s", e.Round, e.Mode, e.Actor.ID, s.jobKeys(e.Jobs))
+		text := fmt.Sprintf("%d %s by %s: %s", e.Round, e.Mode, e.Actor.ID, s.jobKeys(e.Jobs))
+		if len(e.Kept) > 0 {
+			text += " kept=" + s.jobKeys(e.Kept)
+		}
+		return text
 	case *ReconciliationRecorded:
 		return strings.TrimSpace(fmt.Sprintf("by %s effect=%s then=%s %s", e.Actor.ID, e.Effect, e.Then, e.Note))
 	case *ReportRefused:

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
@@ -43,6 +44,10 @@ func Opens(e Event) int {
 		return len(e.Request.Skeleton)
 	case *RoundOpened:
 		return len(e.Jobs)
+	case *MatrixExpanded:
+		if e.InputDigest != "" { // the others were open before
+			return len(e.Legs)
+		}
 	case *JobConcluded:
 		return -1
 	}
@@ -126,6 +131,19 @@ type Brief struct {
 	Number  int      // of the attempt
 	Round   int
 	Needs   []Need // what the job waited for, in the order of its needs
+	Leg     *LegBrief
+}
+
+// LegBrief is what the order of a leg says of its matrix.
+type LegBrief struct {
+	Of int // index of the job whose leg it is
+	// Matrix is JSON, and empty where the plan has the leg; then it has the next two as well.
+	Matrix         string
+	Name           string
+	TimeoutSeconds int64
+	FailFast       bool
+	MaxParallel    int // 0: all
+	Index, Total   int // among the legs of this round
 }
 
 // Need is a job that another one needed, as it ended.
@@ -138,7 +156,14 @@ type Need struct {
 // BriefOf is the brief of an attempt of the job at that index.
 func BriefOf(s *State, job int, a *Attempt) Brief {
 	b := Brief{Request: &s.Request, Job: job, Number: a.Number, Round: a.Round}
-	for _, n := range s.Skeleton(job).Needs {
+	if leg := s.Skeleton(job).Leg; leg != nil {
+		group := s.Skeleton(leg.Of).Group
+		k := s.Skeleton(job)
+		b.Leg = &LegBrief{Of: leg.Of, Matrix: leg.Matrix, Name: k.Name, TimeoutSeconds: k.TimeoutSeconds,
+			FailFast: group.FailFast, MaxParallel: group.MaxParallel,
+			Index: slices.Index(s.Jobs[leg.Of].Legs, job), Total: len(s.Jobs[leg.Of].Legs)}
+	}
+	for _, n := range s.Needs(job) {
 		b.Needs = append(b.Needs, Need{s.Skeleton(n).Key, s.Jobs[n].Outcome, s.Outputs(n)})
 	}
 	return b

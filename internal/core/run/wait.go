@@ -44,8 +44,11 @@ func Waits(s *State) []Wait {
 			if a := job.Current(); a != nil {
 				w.Attempt = a.Number
 			}
-			if w.Reason.Code == ReasonNeedsUnfinished {
+			switch w.Reason.Code {
+			case ReasonNeedsUnfinished:
 				w.Reason.Jobs = s.unfinished(j)
+			case ReasonLegsUnfinished:
+				w.Reason.Jobs = s.openLegs(j)
 			}
 			out = append(out, w)
 		}
@@ -81,13 +84,28 @@ func (s *State) endings(j int) []Ending {
 		}
 	case ReasonEvaluating:
 		out = append(out, event("EvaluationRecorded"), timer(job.Evaluation.Deadline))
+	case ReasonExpanding:
+		out = append(out, event("MatrixExpanded"), timer(job.Evaluation.Deadline))
+	case ReasonMatrixUnexpanded:
+		g, _ := s.GroupOf(j)
+		out = append(out, Ending{Kind: EndsByEvent, What: "MatrixExpanded", Jobs: []int{g}},
+			Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: []int{g}})
+	case ReasonMaxParallel:
+		g, _ := s.GroupOf(j)
+		if running := s.runningLegs(g); len(running) > 0 {
+			out = append(out, Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: running})
+		}
+	case ReasonLegsUnfinished:
+		if open := s.openLegs(j); len(open) > 0 {
+			out = append(out, Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: open})
+		}
 	case ReasonRetryBackoff:
 		out = append(out, timer(job.HeldUntil))
 	case ReasonWaitingForRunner:
 		out = append(out, event("LeaseGranted"), timer(job.QueueDeadline))
 	case ReasonExecuting:
 		out = append(out, event("AttemptConcluded"), event("LeaseLapsed"), timer(job.Current().Deadline))
-	case ReasonCancelGrace, ReasonTimeoutGrace:
+	case ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace:
 		// No timer of the core: the runner kills at the end of the grace period, and if it
 		// doesn't say so, its lease can't be renewed and lapses.
 		out = append(out, event("AttemptConcluded"), event("LeaseLapsed"))

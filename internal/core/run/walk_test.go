@@ -12,7 +12,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
-var walks = flag.Int("walks", 60, "random walks, each from its own seed")
+var walks = flag.Int("walks", 150, "random walks, each from its own seed")
 var firstWalk = flag.Uint64("walk", 1, "seed of the first random walk")
 
 // TestRandomWalks throws commands of all kinds, most of them nonsense, at a random plan,
@@ -28,7 +28,7 @@ func TestRandomWalks(t *testing.T) {
 		}
 	}
 	for _, name := range eventNames() {
-		if *walks >= 60 && !seen[name] {
+		if *walks >= 150 && !seen[name] {
 			t.Errorf("no walk met %s", name)
 		}
 	}
@@ -46,7 +46,7 @@ func (w *walker) walk() error {
 	if err := w.send(w.plan()); err != nil {
 		return err
 	}
-	for range 60 + w.r.IntN(60) {
+	for range 80 + w.r.IntN(60) {
 		w.now = w.now.Add(time.Duration(w.r.IntN(1+w.r.IntN(90))) * time.Second)
 		if err := w.send(w.command()); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (w *walker) chance(percent int) bool { return w.r.IntN(100) < percent }
 func oneOf[T any](w *walker, from ...T) T { return from[w.r.IntN(len(from))] }
 
 func (w *walker) plan() Command {
-	var jobs []JobSkeleton
+	var jobs, legs []JobSkeleton
 	for i := range 1 + w.r.IntN(6) {
 		k := JobSkeleton{
 			Key: fmt.Sprintf("j%d", i), Effectful: w.chance(30), SoftFail: w.chance(15), Steps: []string{"a", "b"},
@@ -100,9 +100,33 @@ func (w *walker) plan() Command {
 				k.Needs = append(k.Needs, n)
 			}
 		}
+		if w.chance(20) {
+			k.Group = &Group{FailFast: w.chance(60), MaxParallel: w.r.IntN(3), Later: w.chance(40)}
+			for n := range 1 + w.r.IntN(2) {
+				if leg := (JobSkeleton{Key: legKey(k.Key, n+1), Effectful: k.Effectful, SoftFail: k.SoftFail || w.chance(10),
+					TimeoutSeconds: k.TimeoutSeconds, Retry: k.Retry, Leg: &Leg{Of: i}}); !k.Group.Later {
+					legs = append(legs, leg)
+				}
+			}
+		}
 		jobs = append(jobs, k)
 	}
-	return testRequest(jobs...)
+	return testRequest(append(jobs, legs...)...)
+}
+
+// matrix answers a job that may have asked for its legs.
+func (w *walker) matrix(j int, fine bool) Command {
+	c := RecordMatrix{Job: w.live.JobID(j), FailFast: w.chance(50), MaxParallel: w.r.IntN(3)}
+	if e := w.live.Jobs[j].Evaluation; e != nil {
+		c.InputDigest = e.InputDigest
+	}
+	if !fine && w.chance(15) {
+		c.Error = "broken"
+	}
+	for range 1 + w.r.IntN(3) {
+		c.Legs = append(c.Legs, NewLeg{Name: "leg", Matrix: fmt.Sprintf(`{"n":%d}`, w.r.IntN(4)), SoftFail: w.chance(10)})
+	}
+	return c
 }
 
 // anyAttempt names an attempt that may exist, mostly with its own epoch.
@@ -146,6 +170,9 @@ func (w *walker) command() Command {
 	case 12, 13:
 		return Wake{}
 	case 14:
+		if e := w.live.Jobs[j].Evaluation; e != nil && e.Matrix {
+			return w.matrix(j, false)
+		}
 		return w.evaluation(j)
 	case 15:
 		return Rerun{Cause: by("ben"), Mode: oneOf(w, RerunAll, RerunFailed, RerunJobs),
@@ -240,10 +267,12 @@ func (w *walker) remedy(waits []Wait) Command {
 				Job: w.live.JobID(wait.Job), Expression: job.Evaluation.Expression, InputDigest: job.Evaluation.InputDigest,
 				Result: true,
 			}
+		case ReasonExpanding:
+			return w.matrix(wait.Job, true)
 		case ReasonWaitingForRunner:
 			w.slots++
 			return w.lease(wait.Job)
-		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace:
+		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace:
 			return ReportResult{
 				Attempt: id, Epoch: job.Epoch, Digest: domain.DigestOf([]byte("end")),
 				Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeCancelled),

@@ -64,7 +64,12 @@ func (w *world) do(c Command) (Decision, *domain.Rejection, error) {
 		}
 		w.lastAt = d.Events[i].Time()
 		w.names = append(w.names, again[i].Name())
+		open := Open(w.live) + Opens(d.Events[i])
 		Evolve(w.live, d.Events[i])
+		if Open(w.live) != open {
+			return d, rejection, fmt.Errorf("%s: %d jobs are open after %s, told are %d", c.Name(), Open(w.live),
+				d.Events[i].Name(), open)
+		}
 		Evolve(w.replay, again[i])
 		if err := checkAlways(w.live); err != nil {
 			return d, rejection, fmt.Errorf("%s after %s: %w", c.Name(), d.Events[i].Name(), err)
@@ -184,6 +189,9 @@ func freeze(s *State) map[string]string {
 		}
 	}
 	for j, job := range s.Jobs {
+		if g, leg := s.GroupOf(j); leg && !slices.Contains(s.Jobs[g].Legs, j) {
+			continue // of an earlier round, until its group has it again
+		}
 		if job.State == StateConcluded {
 			out[fmt.Sprint("job ", j, " in round ", s.Round())] = fmt.Sprint(job.Outcome, job.Decider)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
 )
 
 // contexts hold what expressions of steps may refer to.
@@ -17,8 +18,11 @@ type contexts struct {
 	inputs expr.Value
 	needs  expr.Value
 	runner expr.Value
-	env    map[string]string // workflow, job and GITHUB_ENV; a step's own comes on top
-	steps  []expr.Field
+	// Of a leg of a job with a matrix; other jobs are the one leg of one.
+	matrix   expr.Value
+	strategy expr.Value
+	env      map[string]string // workflow, job and GITHUB_ENV; a step's own comes on top
+	steps    []expr.Field
 	// files answers hashFiles(); nil while there is no workspace to look at.
 	files func(patterns []string) (string, error)
 }
@@ -29,7 +33,10 @@ func newContexts(m *manifest.Manifest, r Runner, paths pathsInside) (*contexts, 
 		name string
 		text []byte
 		to   *expr.Value
-	}{{"github", m.Github, &c.github}, {"inputs", m.Inputs, &c.inputs}, {"needs", m.Needs, &c.needs}} {
+	}{
+		{"github", m.Github, &c.github}, {"inputs", m.Inputs, &c.inputs}, {"needs", m.Needs, &c.needs},
+		{"matrix", m.Matrix, &c.matrix}, {"strategy", m.Strategy, &c.strategy},
+	} {
 		*one.to = expr.Object()
 		if len(one.text) == 0 || string(one.text) == "null" {
 			continue
@@ -39,6 +46,9 @@ func newContexts(m *manifest.Manifest, r Runner, paths pathsInside) (*contexts, 
 			return nil, fmt.Errorf("read the %s context of the manifest: %w", one.name, err)
 		}
 		*one.to = v
+	}
+	if len(m.Matrix) == 0 {
+		c.matrix, c.strategy = expr.Null(), matrix.StrategyContext(true, 0, 0, 1)
 	}
 	for name, value := range map[string]string{
 		"workspace": paths.workspace, "event_path": paths.event, "job": m.JobKey,
@@ -73,6 +83,10 @@ func (c *contexts) evaluation(action string, extra map[string]string, status exp
 				return c.inputs, true
 			case "needs":
 				return c.needs, true
+			case "matrix":
+				return c.matrix, true
+			case "strategy":
+				return c.strategy, true
 			case "runner":
 				return c.runner, true
 			case "steps":

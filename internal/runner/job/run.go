@@ -106,9 +106,11 @@ type job struct {
 	failed  bool
 	class   domain.FailureClass
 	message string
-	stop    *Stop
-	until   time.Time // when the grace of stop is over
-	killed  *Killed
+	// warnings are told with the result, however the job ended.
+	warnings []string
+	stop     *Stop
+	until    time.Time // when the grace of stop is over
+	killed   *Killed
 }
 
 // Run executes the job and returns its result when no process of it is left. Cancelling
@@ -301,6 +303,7 @@ func (j *job) finish(ctx context.Context) *runnerv1.Result {
 	if j.files != nil {
 		_ = j.files.Close()
 	}
+	outputs := j.giveOutputs()
 	for _, s := range j.steps {
 		j.log.mu.Lock()
 		j.log.finish(s.GetIndex())
@@ -310,6 +313,7 @@ func (j *job) finish(ctx context.Context) *runnerv1.Result {
 		j.log.say(NoStep, "%s", j.killed.Message)
 	}
 	r := j.result()
+	r.Outputs = outputs
 	r.LogEnd = j.log.end()
 	Seal(r)
 	return r
@@ -346,6 +350,9 @@ func (j *job) result() *runnerv1.Result {
 		if r.GetOutcome() == string(domain.OutcomeSuccess) {
 			r.Effect = string(domain.EffectConfirmed)
 		}
+	}
+	if r.GetMessage() == "" {
+		r.Message = strings.Join(j.warnings, "; ")
 	}
 	r.Message = cut(j.log, r.GetMessage())
 	return r

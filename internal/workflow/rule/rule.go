@@ -29,7 +29,7 @@ type Site struct {
 	Needs  []string // ids of the job's direct needs; nil outside jobs
 	Before []string // ids of the steps before this one; nil outside steps
 	Later  []string // ids of this step and the ones after it
-	// Outputs are the outputs of every job, by its id in upper case.
+	// Outputs are the outputs of jobs, by their ids in upper case; not known of those not in it.
 	Outputs map[string][]string
 	Matrix  []string // properties of the context matrix; nil: not known
 }

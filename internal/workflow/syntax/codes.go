@@ -85,6 +85,9 @@ const (
 	CodeInvalidTimeout   Code = "invalid_timeout"
 	CodeInvalidRetry     Code = "invalid_retry"
 	CodePlanTooLarge     Code = "plan_too_large"
+	CodeInvalidMatrix    Code = "invalid_matrix"
+	CodeTooManyLegs      Code = "too_many_legs"
+	CodeInvalidOutput    Code = "invalid_output_name"
 )
 
 // Codes of expressions. Those that package expr finds have the same text there.
@@ -235,6 +238,9 @@ func jobCodes() []CodeEntry {
 		{CodeInvalidTimeout, Error, "A timeout is not a positive number of minutes within the bound."},
 		{CodeInvalidRetry, Error, "A retry policy is not valid."},
 		{CodePlanTooLarge, Error, "The compiled plan would be larger than the bound."},
+		{CodeInvalidMatrix, Error, "A matrix can't be expanded: a vector is empty, or a key of exclude is no vector."},
+		{CodeTooManyLegs, Error, "A matrix has more legs than the bound; they are counted before any is made."},
+		{CodeInvalidOutput, Error, "The name of an output of a job is not a name, or too long."},
 	}
 }
 

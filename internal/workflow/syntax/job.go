@@ -23,6 +23,8 @@ func (r *reader) readJob(p Pair) *Job {
 	job.SoftFail = scalarOf(f["continue-on-error"])
 	job.Retry = retryOf(f["retry"])
 	job.Effects = scalarOf(f["effects"])
+	job.Strategy = r.strategy(f["strategy"])
+	job.Outputs = r.outputs(f["outputs"])
 	r.unavailable(job, f)
 	_, calls := f["uses"]
 	job.Steps = r.steps(p.Key, f)

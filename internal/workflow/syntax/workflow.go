@@ -82,6 +82,8 @@ type Job struct {
 	SoftFail    *Node
 	Retry       *Retry
 	Effects     *Node
+	Strategy    *Strategy
+	Outputs     []Output
 	Steps       []*Step
 
 	// Other are values of keys that are not available yet. Their expressions are checked all the same.

@@ -776,6 +776,7 @@ type Result struct {
 	Effect        string                 `protobuf:"bytes,8,opt,name=effect,proto3" json:"effect,omitempty"`                // what is known of side effects
 	Digest        string                 `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`                // of the result's content, made by the runner
 	AtUs          int64                  `protobuf:"varint,10,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Outputs       []*Output              `protobuf:"bytes,11,rep,name=outputs,proto3" json:"outputs,omitempty"` // of the job, without those that are empty or hold a masked value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -880,6 +881,66 @@ func (x *Result) GetAtUs() int64 {
 	return 0
 }
 
+func (x *Result) GetOutputs() []*Output {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+// Output is a value that a job gives to those that need it.
+type Output struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Output) Reset() {
+	*x = Output{}
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Output) ProtoMessage() {}
+
+func (x *Output) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Output.ProtoReflect.Descriptor instead.
+func (*Output) Descriptor() ([]byte, []int) {
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Output) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Output) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type Decline struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -891,7 +952,7 @@ type Decline struct {
 
 func (x *Decline) Reset() {
 	*x = Decline{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +964,7 @@ func (x *Decline) String() string {
 func (*Decline) ProtoMessage() {}
 
 func (x *Decline) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[9]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +977,7 @@ func (x *Decline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decline.ProtoReflect.Descriptor instead.
 func (*Decline) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{9}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Decline) GetAttempt() string {
@@ -960,7 +1021,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1033,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[10]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1046,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{10}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Chunk) GetAttempt() string {
@@ -1079,7 +1140,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1152,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[11]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1165,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{11}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExchangeResponse) GetToken() string {
@@ -1196,7 +1257,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1269,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[12]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1282,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{12}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Batch) GetDigests() []byte {
@@ -1261,7 +1322,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1334,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[13]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1347,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{13}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lease) GetAttempt() string {
@@ -1357,7 +1418,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1430,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[14]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1443,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{14}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cancel) GetAttempt() string {
@@ -1432,7 +1493,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1505,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[15]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1518,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{15}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ack) GetAttempt() string {
@@ -1523,7 +1584,7 @@ type RenewalReply struct {
 
 func (x *RenewalReply) Reset() {
 	*x = RenewalReply{}
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1596,7 @@ func (x *RenewalReply) String() string {
 func (*RenewalReply) ProtoMessage() {}
 
 func (x *RenewalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[16]
+	mi := &file_fairlead_runner_v1_runner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1609,7 @@ func (x *RenewalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewalReply.ProtoReflect.Descriptor instead.
 func (*RenewalReply) Descriptor() ([]byte, []int) {
-	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{16}
+	return file_fairlead_runner_v1_runner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenewalReply) GetAttempt() string {
@@ -1670,7 +1731,7 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\vfinished_us\x18\x06 \x01(\x03R\n" +
 	"finishedUs\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x12\n" +
-	"\x04name\x18\b \x01(\tR\x04name\"\x9f\x02\n" +
+	"\x04name\x18\b \x01(\tR\x04name\"\xd5\x02\n" +
 	"\x06Result\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1682,7 +1743,11 @@ const file_fairlead_runner_v1_runner_proto_rawDesc = "" +
 	"\x06effect\x18\b \x01(\tR\x06effect\x12\x16\n" +
 	"\x06digest\x18\t \x01(\tR\x06digest\x12\x13\n" +
 	"\x05at_us\x18\n" +
-	" \x01(\x03R\x04atUs\"Q\n" +
+	" \x01(\x03R\x04atUs\x124\n" +
+	"\aoutputs\x18\v \x03(\v2\x1a.fairlead.runner.v1.OutputR\aoutputs\"2\n" +
+	"\x06Output\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"Q\n" +
 	"\aDecline\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -1763,7 +1828,7 @@ func file_fairlead_runner_v1_runner_proto_rawDescGZIP() []byte {
 	return file_fairlead_runner_v1_runner_proto_rawDescData
 }
 
-var file_fairlead_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_fairlead_runner_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_fairlead_runner_v1_runner_proto_goTypes = []any{
 	(*RegisterRequest)(nil),  // 0: fairlead.runner.v1.RegisterRequest
 	(*RegisterResponse)(nil), // 1: fairlead.runner.v1.RegisterResponse
@@ -1774,14 +1839,15 @@ var file_fairlead_runner_v1_runner_proto_goTypes = []any{
 	(*Progress)(nil),         // 6: fairlead.runner.v1.Progress
 	(*Step)(nil),             // 7: fairlead.runner.v1.Step
 	(*Result)(nil),           // 8: fairlead.runner.v1.Result
-	(*Decline)(nil),          // 9: fairlead.runner.v1.Decline
-	(*Chunk)(nil),            // 10: fairlead.runner.v1.Chunk
-	(*ExchangeResponse)(nil), // 11: fairlead.runner.v1.ExchangeResponse
-	(*Batch)(nil),            // 12: fairlead.runner.v1.Batch
-	(*Lease)(nil),            // 13: fairlead.runner.v1.Lease
-	(*Cancel)(nil),           // 14: fairlead.runner.v1.Cancel
-	(*Ack)(nil),              // 15: fairlead.runner.v1.Ack
-	(*RenewalReply)(nil),     // 16: fairlead.runner.v1.RenewalReply
+	(*Output)(nil),           // 9: fairlead.runner.v1.Output
+	(*Decline)(nil),          // 10: fairlead.runner.v1.Decline
+	(*Chunk)(nil),            // 11: fairlead.runner.v1.Chunk
+	(*ExchangeResponse)(nil), // 12: fairlead.runner.v1.ExchangeResponse
+	(*Batch)(nil),            // 13: fairlead.runner.v1.Batch
+	(*Lease)(nil),            // 14: fairlead.runner.v1.Lease
+	(*Cancel)(nil),           // 15: fairlead.runner.v1.Cancel
+	(*Ack)(nil),              // 16: fairlead.runner.v1.Ack
+	(*RenewalReply)(nil),     // 17: fairlead.runner.v1.RenewalReply
 }
 var file_fairlead_runner_v1_runner_proto_depIdxs = []int32{
 	2,  // 0: fairlead.runner.v1.RegisterResponse.keys:type_name -> fairlead.runner.v1.SigningKey
@@ -1789,26 +1855,27 @@ var file_fairlead_runner_v1_runner_proto_depIdxs = []int32{
 	5,  // 2: fairlead.runner.v1.ExchangeRequest.renewals:type_name -> fairlead.runner.v1.Renewal
 	6,  // 3: fairlead.runner.v1.ExchangeRequest.progress:type_name -> fairlead.runner.v1.Progress
 	8,  // 4: fairlead.runner.v1.ExchangeRequest.results:type_name -> fairlead.runner.v1.Result
-	10, // 5: fairlead.runner.v1.ExchangeRequest.chunks:type_name -> fairlead.runner.v1.Chunk
-	9,  // 6: fairlead.runner.v1.ExchangeRequest.declines:type_name -> fairlead.runner.v1.Decline
+	11, // 5: fairlead.runner.v1.ExchangeRequest.chunks:type_name -> fairlead.runner.v1.Chunk
+	10, // 6: fairlead.runner.v1.ExchangeRequest.declines:type_name -> fairlead.runner.v1.Decline
 	7,  // 7: fairlead.runner.v1.Progress.steps:type_name -> fairlead.runner.v1.Step
 	7,  // 8: fairlead.runner.v1.Result.steps:type_name -> fairlead.runner.v1.Step
-	13, // 9: fairlead.runner.v1.ExchangeResponse.leases:type_name -> fairlead.runner.v1.Lease
-	14, // 10: fairlead.runner.v1.ExchangeResponse.cancels:type_name -> fairlead.runner.v1.Cancel
-	15, // 11: fairlead.runner.v1.ExchangeResponse.acks:type_name -> fairlead.runner.v1.Ack
-	16, // 12: fairlead.runner.v1.ExchangeResponse.renewals:type_name -> fairlead.runner.v1.RenewalReply
-	2,  // 13: fairlead.runner.v1.ExchangeResponse.keys:type_name -> fairlead.runner.v1.SigningKey
-	3,  // 14: fairlead.runner.v1.ExchangeResponse.timing:type_name -> fairlead.runner.v1.Timing
-	12, // 15: fairlead.runner.v1.ExchangeResponse.batch:type_name -> fairlead.runner.v1.Batch
-	0,  // 16: fairlead.runner.v1.RunnerService.Register:input_type -> fairlead.runner.v1.RegisterRequest
-	4,  // 17: fairlead.runner.v1.RunnerService.Exchange:input_type -> fairlead.runner.v1.ExchangeRequest
-	1,  // 18: fairlead.runner.v1.RunnerService.Register:output_type -> fairlead.runner.v1.RegisterResponse
-	11, // 19: fairlead.runner.v1.RunnerService.Exchange:output_type -> fairlead.runner.v1.ExchangeResponse
-	18, // [18:20] is the sub-list for method output_type
-	16, // [16:18] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	9,  // 9: fairlead.runner.v1.Result.outputs:type_name -> fairlead.runner.v1.Output
+	14, // 10: fairlead.runner.v1.ExchangeResponse.leases:type_name -> fairlead.runner.v1.Lease
+	15, // 11: fairlead.runner.v1.ExchangeResponse.cancels:type_name -> fairlead.runner.v1.Cancel
+	16, // 12: fairlead.runner.v1.ExchangeResponse.acks:type_name -> fairlead.runner.v1.Ack
+	17, // 13: fairlead.runner.v1.ExchangeResponse.renewals:type_name -> fairlead.runner.v1.RenewalReply
+	2,  // 14: fairlead.runner.v1.ExchangeResponse.keys:type_name -> fairlead.runner.v1.SigningKey
+	3,  // 15: fairlead.runner.v1.ExchangeResponse.timing:type_name -> fairlead.runner.v1.Timing
+	13, // 16: fairlead.runner.v1.ExchangeResponse.batch:type_name -> fairlead.runner.v1.Batch
+	0,  // 17: fairlead.runner.v1.RunnerService.Register:input_type -> fairlead.runner.v1.RegisterRequest
+	4,  // 18: fairlead.runner.v1.RunnerService.Exchange:input_type -> fairlead.runner.v1.ExchangeRequest
+	1,  // 19: fairlead.runner.v1.RunnerService.Register:output_type -> fairlead.runner.v1.RegisterResponse
+	12, // 20: fairlead.runner.v1.RunnerService.Exchange:output_type -> fairlead.runner.v1.ExchangeResponse
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_runner_v1_runner_proto_init() }
@@ -1822,7 +1889,7 @@ func file_fairlead_runner_v1_runner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_runner_v1_runner_proto_rawDesc), len(file_fairlead_runner_v1_runner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,245 @@
+package run
+
+import (
+	"slices"
+
+	"github.com/fairlead-ci/fairlead/internal/domain"
+)
+
+// A job with a matrix is a group: others need it, its condition and its matrix are decided
+// once, and then its legs run. It never gets a lease itself; it concludes when they have.
+
+// Leg says whose leg a job is. Needs, steps and outputs are those of that job.
+type Leg struct {
+	Of int `json:"of"`
+	// Matrix is the context matrix as JSON, of a leg that was made while the run went on.
+	// That of the others is in the plan.
+	Matrix string `json:"matrix,omitempty"`
+}
+
+// Group is how the legs of a job run.
+type Group struct {
+	FailFast    bool `json:"fail_fast,omitempty"`
+	MaxParallel int  `json:"max_parallel,omitempty"` // 0: all
+	// Later: the legs are made when the condition holds, by MatrixExpanded.
+	Later bool `json:"later,omitempty"`
+}
+
+// GroupOf is the index of the job whose leg the job at that index is; ok is false for others.
+func (s *State) GroupOf(job int) (group int, ok bool) {
+	if leg := s.Skeleton(job).Leg; leg != nil {
+		return leg.Of, true
+	}
+	return job, false
+}
+
+// Needs are the jobs that the job at that index waits for. The result is for reading only.
+func (s *State) Needs(job int) []int {
+	group, _ := s.GroupOf(job)
+	return s.Skeleton(group).Needs
+}
+
+// Steps are the names of the steps of the job at that index. The result is for reading only.
+func (s *State) Steps(job int) []string {
+	group, _ := s.GroupOf(job)
+	return s.Skeleton(group).Steps
+}
+
+// begin lets a job whose condition holds go on: to a runner, or to its legs.
+func (d *draft) begin(j int) {
+	group := d.s.Skeleton(j).Group
+	switch {
+	case group == nil:
+		d.admit(j)
+	case group.Later:
+		d.emit(&MatrixAsked{
+			OfJob: d.ofJob(j), InputDigest: EvaluationInputs(d.s, j).Digest(),
+			Deadline: d.now.Add(seconds(d.limits().EvaluationSeconds)),
+		})
+	default:
+		d.emit(&MatrixExpanded{OfJob: d.ofJob(j), Legs: slices.Clone(d.job(j).Legs)})
+		d.fill(j)
+	}
+}
+
+// fill admits legs in their order, as many as may run at the same time.
+func (d *draft) fill(g int) {
+	room := d.s.room(g)
+	for _, l := range d.job(g).Legs {
+		if room <= 0 {
+			return
+		}
+		if d.job(l).State == StateWaiting {
+			d.admit(l)
+			room--
+		}
+	}
+}
+
+// room is how many more legs of a group may run now. A leg that waits for its next attempt
+// keeps its place.
+func (s *State) room(g int) int {
+	room := s.Skeleton(g).Group.MaxParallel
+	if room == 0 {
+		return len(s.Jobs[g].Legs)
+	}
+	for _, l := range s.Jobs[g].Legs {
+		if state := s.Jobs[l].State; state != StateWaiting && state != StateConcluded {
+			room--
+		}
+	}
+	return room
+}
+
+// legConcluded decides what the end of a leg means for the others and for its group.
+func (d *draft) legConcluded(leg int) {
+	g, _ := d.s.GroupOf(leg)
+	if d.job(g).State != StateExpanded {
+		return
+	}
+	if d.s.failedFast(g) >= 0 {
+		d.failFast(g)
+	}
+	for _, l := range d.job(g).Legs {
+		if d.job(l).State != StateConcluded {
+			if !d.stopping(leg) {
+				d.fill(g)
+			}
+			return
+		}
+	}
+	outcome, class, reason := d.s.outcomeOfLegs(g)
+	d.concludeJob(g, 0, outcome, class, reason)
+}
+
+// failedFast is the leg whose failure in this round ends the others, or -1.
+func (s *State) failedFast(g int) int {
+	if !s.Skeleton(g).Group.FailFast {
+		return -1
+	}
+	for _, l := range s.Jobs[g].Legs {
+		job := s.Jobs[l]
+		if job.State == StateConcluded && job.Round == s.Round() && failed(job.Outcome) {
+			return l
+		}
+	}
+	return -1
+}
+
+func failed(o domain.Outcome) bool { return o == domain.OutcomeFailure || o == domain.OutcomeTimedOut }
+
+// failFast ends the legs that have not concluded.
+func (d *draft) failFast(g int) {
+	cause := []int{d.s.failedFast(g)}
+	for _, l := range d.job(g).Legs {
+		switch d.job(l).State {
+		case StateConcluded:
+		case StateActive:
+			d.stop(l, Reason{Code: ReasonFailFastGrace, Jobs: cause})
+			if a := d.job(l).Current(); a.Uncertain && d.late(a.SettleAt) {
+				d.lose(l)
+			}
+		default:
+			d.concludeJob(l, 0, domain.OutcomeCancelled, domain.FailureCancelled,
+				Reason{Code: ReasonFailFast, Jobs: cause})
+		}
+	}
+}
+
+// stopping reports whether the job shall end and not be tried again: the run is being
+// cancelled, or a leg beside it failed and ends it.
+func (d *draft) stopping(j int) bool {
+	if d.cancelling() {
+		return true
+	}
+	g, ok := d.s.GroupOf(j)
+	return ok && d.s.failedFast(g) >= 0
+}
+
+// stopReason is why a job ends that is stopping.
+func (d *draft) stopReason(j int) Reason {
+	if g, ok := d.s.GroupOf(j); ok && !d.cancelling() {
+		return Reason{Code: ReasonFailFast, Jobs: []int{d.s.failedFast(g)}}
+	}
+	return d.s.cancelReason()
+}
+
+// outcomeOfLegs is what the legs of a group add up to: the worst of them.
+func (s *State) outcomeOfLegs(g int) (domain.Outcome, domain.FailureClass, Reason) {
+	worst, class := domain.OutcomeSkipped, domain.FailureNone
+	var legs []int
+	for _, l := range s.Jobs[g].Legs {
+		job := s.Jobs[l]
+		switch rank, least := badness(job.Outcome), badness(worst); {
+		case rank > least:
+			worst, class, legs = job.Outcome, job.Class, []int{l}
+		case rank == least:
+			legs = append(legs, l)
+		}
+	}
+	switch worst {
+	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled:
+		return worst, class, Reason{Code: ReasonLegsFailed, Jobs: legs, Outcome: worst}
+	}
+	return worst, domain.FailureNone, Reason{Code: ReasonLegsDone, Outcome: worst}
+}
+
+// badness orders outcomes of legs.
+func badness(o domain.Outcome) int {
+	return slices.Index([]domain.Outcome{
+		domain.OutcomeSkipped, domain.OutcomeSuccess, domain.OutcomeSoftFailure, domain.OutcomeCancelled,
+		domain.OutcomeTimedOut, domain.OutcomeFailure,
+	}, o)
+}
+
+// abandonLegs concludes the legs of a group that ended before they began.
+func (d *draft) abandonLegs(g int) {
+	group := d.job(g)
+	for _, l := range group.Legs {
+		if d.job(l).State != StateWaiting {
+			continue
+		}
+		reason := group.Reason
+		if group.Outcome != domain.OutcomeSkipped {
+			reason = Reason{Code: ReasonDependency, Jobs: []int{g}, Outcome: group.Outcome}
+		}
+		d.concludeJob(l, 0, domain.OutcomeSkipped, domain.FailureNone, reason)
+	}
+}
+
+// mergedOutputs are the outputs of a group: of each name the value of the last leg, in the
+// order of the legs, that set it.
+func (s *State) mergedOutputs(g int) []Output {
+	var out []Output
+	places := map[string]int{}
+	for _, l := range s.Jobs[g].Legs {
+		for _, o := range s.Outputs(l) {
+			at, known := places[o.Name]
+			switch {
+			case o.Value == "" && o.Digest == "":
+			case known:
+				out[at] = o
+			default:
+				places[o.Name] = len(out)
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// openLegs lists the legs of a group without an outcome.
+func (s *State) openLegs(g int) []int {
+	var out []int
+	for _, l := range s.Jobs[g].Legs {
+		if s.Jobs[l].State != StateConcluded {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// runningLegs lists the legs of a group that have a place among those that may run.
+func (s *State) runningLegs(g int) []int {
+	return slices.DeleteFunc(s.openLegs(g), func(l int) bool { return s.Jobs[l].State == StateWaiting })
+}
