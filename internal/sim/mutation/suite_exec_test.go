@@ -8,7 +8,7 @@ import (
 
 // quickWorlds bounds the share of the suite that runs with the tests. Its mutations are found
 // within a few worlds; make sim-mutations runs all of them to their ends.
-const quickWorlds = 12
+const quickWorlds = 30
 
 // The lines of the table that are marked quick are broken for real, one by one, and found.
 func TestQuickShareIsCaught(t *testing.T) {
