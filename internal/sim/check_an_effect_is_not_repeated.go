@@ -12,6 +12,7 @@ const checkEffect = "an effectful job whose step had started is never retried by
 // change the outside. Only a person may let such a job run again.
 func effectNotRepeated(w *world) checker {
 	acted := map[domain.JobID]domain.AttemptID{}
+	opened := map[domain.JobID]bool{} // jobs that a person runs again, whose legs are not made yet
 	return checker{
 		sentence: checkEffect,
 		acts: func(a *attempt, begins bool) {
@@ -29,7 +30,15 @@ func effectNotRepeated(w *world) checker {
 			case *run.RoundOpened: // somebody asked for a rerun
 				for _, j := range event.Jobs {
 					delete(acted, r.Job(j))
+					opened[r.Job(j)] = true
 				}
+			case *run.MatrixExpanded:
+				for _, leg := range event.Legs {
+					if opened[r.Job(e.job)] {
+						delete(acted, r.Job(leg))
+					}
+				}
+				delete(opened, r.Job(e.job))
 			case *run.LeaseGranted:
 				if before, ok := acted[r.Job(e.job)]; ok {
 					w.violation(checkEffect, "%s got a lease after %s had begun to change the outside, and nobody decided it",
