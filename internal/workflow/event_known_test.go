@@ -9,7 +9,8 @@ import (
 // TestWhatAnEventHoldsIsNotGuessedWhileCompiling: of github.event only the inputs are known when
 // the plan is made, so everything else of it is refused, or left to when the legs are made.
 func TestWhatAnEventHoldsIsNotGuessedWhileCompiling(t *testing.T) {
-	for _, text := range []string{"github.event.repository.private", "GitHub.Event.head_commit.message", "toJSON(github.event)"} {
+	for _, text := range []string{"github.event.repository.private", "GitHub.Event.head_commit.message",
+		"toJSON(github.event)"} {
 		_, list := Compile(Source{Path: "w.yml", Text: []byte("on: push\njobs:\n  a:\n    runs-on: ${{ " + text +
 			" && 'x' || 'y' }}\n    steps: [checkout]\n")}, Inputs{Event: EventPush, SHA: "c"}, Limits{})
 		refused := func(d Diagnostic) bool { return d.Code == "unsupported_dynamic_value" && d.Pos.Line == 4 }
