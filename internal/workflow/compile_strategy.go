@@ -141,13 +141,13 @@ func (c *compiler) strategy(in *syntax.Job, job *plan.Job) {
 		}
 	}
 	value, written, at := c.tree(in.Strategy.Matrix, strategyScope("matrix"))
-	if at == whenStarted || at == whenNever {
+	if at == whenNever || at == whenStarted && c.in.Event == "" {
 		return // no matrix to look at
 	}
 	if len(c.plan.Legs) > c.lim.Jobs {
 		return // over the bound; more of them would only be more to build
 	}
-	if at == whenRunning || s.at == whenRunning {
+	if at != whenCompiled || s.at == whenRunning {
 		c.postpone(s, job, written)
 		return
 	}

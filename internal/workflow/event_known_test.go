@@ -38,4 +38,9 @@ func TestWithoutACommitNothingOfItIsGuessed(t *testing.T) {
 			t.Errorf("github.%s with a commit: %v", name, list)
 		}
 	}
+	p, list := Compile(Source{Path: "w.yml", Text: []byte(matrixJob("{matrix: {v: ['${{ github.repository }}']}}"))},
+		Inputs{Event: EventPush}, Limits{})
+	if p == nil || len(p.Legs) > 0 || p.Jobs[0].Strategy == nil || p.Jobs[0].Strategy.Later == nil {
+		t.Errorf("a matrix of the repository: %v", list)
+	}
 }
