@@ -72,18 +72,20 @@ at least one does not. 2: a file can't be read, or the command line makes no sen
 	return command
 }
 
-// compatOf judges a file by its diagnostics. Information changes nothing.
+// differs are the codes that say that a workflow does something else here. Other warnings are
+// about mistakes, which do the same wherever the workflow runs.
+var differs = []string{"event_never_fires", "short_schedule"}
+
+// compatOf judges a file by its diagnostics.
 func compatOf(path string, found []workflow.Diagnostic) compatFile {
 	out := compatFile{File: path, Verdict: runsUnchanged}
 	at := make(map[string]int)
 	for _, d := range found {
-		switch d.Severity {
-		case workflow.Error:
+		switch {
+		case d.Severity == workflow.Error:
 			out.Verdict = runsNot
-		case workflow.Warning:
-			if out.Verdict == runsUnchanged {
-				out.Verdict = runsOtherwise
-			}
+		case slices.Contains(differs, string(d.Code)) && out.Verdict == runsUnchanged:
+			out.Verdict = runsOtherwise
 		}
 		if i, ok := at[string(d.Code)]; ok {
 			out.Points[i].Count++

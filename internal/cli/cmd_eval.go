@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -142,27 +143,36 @@ func (a *app) evalContexts(path string) (expr.Value, error) {
 	if path == "" {
 		return expr.Object(), nil
 	}
-	var from io.Reader = a.Stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return expr.Value{}, usagef("%v", err)
-		}
-		defer file.Close()
-		from = file
-	}
-	text, err := io.ReadAll(io.LimitReader(from, evalContextMax+1))
+	text, err := a.readJSON(path)
 	if err != nil {
-		return expr.Value{}, usagef("read %s: %v", path, err)
-	}
-	if len(text) > evalContextMax {
-		return expr.Value{}, usagef("%s has more than %d bytes", path, evalContextMax)
+		return expr.Value{}, err
 	}
 	contexts, err := readContexts(text)
 	if err != nil {
 		return expr.Value{}, usagef("%s: %v", path, err)
 	}
 	return contexts, nil
+}
+
+// readJSON reads a file with a context, but not more than a context may have.
+func (a *app) readJSON(path string) ([]byte, error) {
+	var from io.Reader = a.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, evalContextMax+1))
+	if err != nil {
+		return nil, usagef("read %s: %v", path, err)
+	}
+	if len(text) > evalContextMax {
+		return nil, usagef("%s has more than %d bytes", path, evalContextMax)
+	}
+	return text, nil
 }
 
 func readContexts(text []byte) (expr.Value, error) {
@@ -189,7 +199,9 @@ type evalLine struct {
 func (a *app) evalLines(f evalFlags) error {
 	lines := bufio.NewScanner(a.Stdin)
 	lines.Buffer(nil, evalLineMax)
-	for number := 1; lines.Scan(); number++ {
+	number := 0
+	for lines.Scan() {
+		number++
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
@@ -197,7 +209,9 @@ func (a *app) evalLines(f evalFlags) error {
 			return usagef("line %d: %v", number, err)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return usagef("line %d has more than %d bytes", number+1, evalLineMax)
+	} else if err != nil {
 		return usagef("read questions: %v", err)
 	}
 	return nil
@@ -205,6 +219,9 @@ func (a *app) evalLines(f evalFlags) error {
 
 func (a *app) evalLine(f evalFlags, text []byte) error {
 	var q evalLine
+	if !utf8.Valid(text) {
+		return errors.New("is not UTF-8")
+	}
 	if err := json.Unmarshal(text, &q); err != nil {
 		return fmt.Errorf("is not a question: %w", err)
 	}

@@ -47,20 +47,21 @@ for editors and checks nothing.`,
 			"  fairlead lint --sarif >lint.sarif\n  fairlead lint --schema >workflow.schema.json",
 	}
 	flags := command.Flags()
-	flags.StringVarP(&event, "event", "e", "", "check for this event too: push or workflow_dispatch")
+	flags.StringVarP(&event, "event", "e", "", "check for this event too: push, schedule or workflow_dispatch")
 	flags.BoolVar(&a.json, "json", false, "print one JSON object a line for each problem")
 	flags.BoolVar(&form.sarif, "sarif", false, "print a SARIF log")
 	flags.BoolVar(&form.annotations, "annotations", false, "print workflow commands that mark the lines")
 	flags.BoolVar(&form.schema, "schema", false, "print the JSON Schema of workflow files instead")
 	command.MarkFlagsMutuallyExclusive("json", "sarif", "annotations", "schema")
-	fixed(command, "event", "push", "workflow_dispatch")
+	events := []string{workflow.EventPush, workflow.EventSchedule, workflow.EventDispatch}
+	fixed(command, "event", events...)
 	command.RunE = a.do(func(_ context.Context, args []string) error {
 		if form.schema {
 			_, err := a.out.Write(workflow.Schema())
 			return err
 		}
 		if event != "" {
-			if err := oneOf("event", event, "push", "workflow_dispatch"); err != nil {
+			if err := oneOf("event", event, events...); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ workflow that starts. Exit code 1: a file has errors (fairlead lint shows them).
 	flags.StringVar(&q.ref, "ref", "refs/heads/main", "branch or full ref that it is about")
 	flags.StringSliceVar(&q.changed, "changed", nil, "a `path` that a push changes; can be repeated (default not known)")
 	flags.StringVar(&q.cron, "cron", "", "of a schedule: which one")
-	flags.StringVar(&q.payload, "payload", "", "`file` with the event as JSON, for github.event")
+	flags.StringVar(&q.payload, "payload", "", "`file` with the event as JSON, for github.event; - is standard input")
 	flags.StringToStringVar(&q.inputs, "input", nil, "`name=value` of an input; can be repeated")
 	flags.BoolVar(&svg, "svg", false, "print the graph as a picture")
 	command.MarkFlagsMutuallyExclusive("json", "svg")
@@ -92,7 +91,7 @@ workflow that starts. Exit code 1: a file has errors (fairlead lint shows them).
 		for _, text := range notes {
 			a.note("note: %s", clean(text))
 		}
-		known, err := q.known()
+		known, err := a.known(&q)
 		if err != nil {
 			return err
 		}
@@ -110,15 +109,15 @@ workflow that starts. Exit code 1: a file has errors (fairlead lint shows them).
 }
 
 // known is the context github as far as the command line has it.
-func (q *asked) known() (forecast.Known, error) {
+func (a *app) known(q *asked) (forecast.Known, error) {
 	name, kind := workflow.RefName(q.ref)
 	fields := []expr.Field{{Name: "event_name", Value: expr.String(q.event)}, {Name: "ref", Value: expr.String(q.ref)},
 		{Name: "ref_name", Value: expr.String(name)}, {Name: "ref_type", Value: expr.String(kind)},
 		{Name: "base_ref", Value: expr.String("")}, {Name: "head_ref", Value: expr.String("")}}
 	if q.payload != "" {
-		text, err := os.ReadFile(q.payload)
+		text, err := a.readJSON(q.payload)
 		if err != nil {
-			return forecast.Known{}, usagef("%v", err)
+			return forecast.Known{}, err
 		}
 		event, err := expr.FromJSON(string(text))
 		if err != nil {
@@ -145,7 +144,7 @@ func (a *app) planOne(path string, q *asked, known forecast.Known, named bool) (
 	if q.event == workflow.EventSchedule && q.cron == "" && len(triggers.Schedules) > 0 {
 		event.Cron = triggers.Schedules[0].Cron
 	}
-	out := planned{Path: src.Path, Name: triggers.Name}
+	out := planned{Path: src.Path, Name: triggers.Name, Jobs: []plannedJob{}}
 	out.Starts, out.Reason = triggers.Match(event)
 	if !out.Starts && !named && !workflow.Failed(found) {
 		return out, nil

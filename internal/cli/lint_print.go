@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/workflow"
@@ -144,7 +145,7 @@ func printSARIF(w io.Writer, files []lintFile, version string) error {
 			if d.Hint != "" {
 				text += " (" + d.Hint + ")"
 			}
-			at := sarifPhysical{Artifact: sarifArtifact{strings.ReplaceAll(d.Path, " ", "%20")}}
+			at := sarifPhysical{Artifact: sarifArtifact{(&url.URL{Path: d.Path}).String()}}
 			if d.Pos.Line > 0 {
 				at.Region = &sarifRegion{d.Pos.Line, d.Pos.Column, d.End.Line, d.End.Column}
 			}

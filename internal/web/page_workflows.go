@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 )
 
@@ -48,8 +49,13 @@ func (p *Pages) showWorkflowsWith(w http.ResponseWriter, r *http.Request, refuse
 	answer, err := p.cfg.Repositories.ListWorkflows(r.Context(),
 		&fairleadv1.ListWorkflowsRequest{Repository: of, Ref: ref})
 	if err != nil {
-		p.showError(w, r, err)
-		return
+		missing := p.explain(r.Context(), err)
+		if missing.Code != string(domain.CodeCommitNotFound) {
+			p.showProblem(w, r, missing)
+			return
+		}
+		// The ref is what is wrong, and this page is where another one is given.
+		refused, answer = &missing, &fairleadv1.ListWorkflowsResponse{Ref: ref}
 	}
 	answer = presentable(answer)
 	v := workflowsView{ID: repository.GetRepository(), Name: repository.GetName(),

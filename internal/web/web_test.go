@@ -315,6 +315,18 @@ func TestARunIsStartedFromAForm(t *testing.T) {
 	}
 }
 
+// A ref that is not there is said where another one can be given.
+func TestWorkflowsAtAMissingRef(t *testing.T) {
+	world, states := canned.New(noon)
+	pages, page := pagesOf(t, world), pathOf(t, states, "workflows")
+	w := get(t, pages, page+"?ref=gone")
+	body := w.Body.String()
+	if w.Code != http.StatusNotFound || !strings.Contains(body, `name="ref" value="gone"`) ||
+		!strings.Contains(body, "commit_not_found") || strings.Contains(body, "No workflow at this commit") {
+		t.Errorf("answered %d: %s", w.Code, body)
+	}
+}
+
 // A refusal is a sentence on the page it came from, with the code of the API.
 func TestRefusedActionIsASentence(t *testing.T) {
 	world, states := canned.New(noon)

@@ -35,7 +35,7 @@ func (c *compiler) certainty(t *expr.Template, s scope) when {
 			return whenNever
 		case name == "matrix" || name == "strategy":
 		case c.isStatic(ref):
-			if c.in.Event == "" {
+			if !c.told(ref) {
 				at = max(at, whenStarted)
 			}
 		default:
@@ -56,11 +56,22 @@ func (c *compiler) isStatic(ref expr.Reference) bool {
 	case "inputs":
 		return true
 	case "github":
-		return len(ref.Path) > 1 && slices.ContainsFunc(staticProperties(), func(p string) bool {
-			return strings.EqualFold(p, ref.Path[1])
+		path := strings.ToLower(strings.Join(ref.Path[1:], "."))
+		return slices.ContainsFunc(staticProperties(), func(p string) bool {
+			return path == p || strings.HasPrefix(path, p+".")
 		})
 	}
 	return false
+}
+
+// told reports whether who compiles says what a static reference needs: the event and, for
+// what comes with a commit, the commit.
+func (c *compiler) told(ref expr.Reference) bool {
+	if c.in.Event == "" {
+		return false
+	}
+	ofCommit := []string{"actor", "repository", "repository_owner", "sha"}
+	return ref.Path[0] != "github" || c.in.SHA != "" || !slices.Contains(ofCommit, strings.ToLower(ref.Path[1]))
 }
 
 func strategyScope(key string) scope {
@@ -130,13 +141,13 @@ func (c *compiler) strategy(in *syntax.Job, job *plan.Job) {
 		}
 	}
 	value, written, at := c.tree(in.Strategy.Matrix, strategyScope("matrix"))
-	if at == whenStarted || at == whenNever {
+	if at == whenNever || at == whenStarted && c.in.Event == "" {
 		return // no matrix to look at
 	}
 	if len(c.plan.Legs) > c.lim.Jobs {
 		return // over the bound; more of them would only be more to build
 	}
-	if at == whenRunning || s.at == whenRunning {
+	if at != whenCompiled || s.at == whenRunning {
 		c.postpone(s, job, written)
 		return
 	}

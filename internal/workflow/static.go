@@ -14,7 +14,7 @@ import (
 // static computes the value of a key that must be known when the plan is made (labels,
 // timeouts, names of jobs). known is false when there is no value: because the text is
 // not valid, which was reported, or because only the file is looked at and the text
-// depends on an event.
+// depends on what the inputs of the compilation leave open.
 func (c *compiler) static(n *syntax.Node, s scope) (v expr.Value, known bool) {
 	if n == nil {
 		return expr.Null(), false
@@ -26,7 +26,8 @@ func (c *compiler) static(n *syntax.Node, s scope) (v expr.Value, known bool) {
 	if t.Plain() {
 		return scalarValue(n), true
 	}
-	if !c.knowable(n, t, s) || c.in.Event == "" {
+	untold := func(ref expr.Reference) bool { return !c.told(ref) }
+	if !c.knowable(n, t, s) || c.in.Event == "" || slices.ContainsFunc(t.References(), untold) {
 		return expr.Null(), false
 	}
 	v, err := t.Eval(expr.Env{Context: c.staticContext})
@@ -66,9 +67,10 @@ func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
 	return fine
 }
 
-// staticProperties are the properties of github that are known before a run starts.
+// staticProperties are the properties of github that are known before a run starts. Of the
+// event that is what inputs make of it: the payload is not there yet.
 func staticProperties() []string {
-	return []string{"actor", "base_ref", "event", "event_name", "head_ref", "ref", "ref_name", "ref_type",
+	return []string{"actor", "base_ref", "event.inputs", "event_name", "head_ref", "ref", "ref_name", "ref_type",
 		"repository", "repository_owner", "sha", "workflow"}
 }
 

@@ -206,7 +206,7 @@ func TestExpressionsThatAreEvaluatedWhileCompilingAreBounded(t *testing.T) {
 		"no jobs":       {"on: push\njobs: {}\n", "2:1 no_jobs"},
 		"deep":          {named(strings.Repeat("!", 60) + "true"), "3:63 expression_too_deep"},
 		"much text":     {named(grown), "3:53 expression_budget_exceeded"},
-		"no such index": {named("github.event.nope[3] || 'x'"), ""},
+		"no such index": {named("github.event.inputs.nope[3] || 'x'"), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

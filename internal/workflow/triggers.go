@@ -235,9 +235,13 @@ func (r *triggerReader) schedules(times []*syntax.Time, t *Triggers) {
 		if err != nil || s.Zone != "" && !cron.KnownZone(s.Zone) {
 			continue
 		}
-		if spec.ShortestGap() < 5 {
-			r.reports.Add(syntax.CodeShortSchedule, one.Cron.Range, fmt.Sprintf("it is due every %d minutes at times; GitHub "+
-				"starts a schedule every 5 minutes at most", spec.ShortestGap()), "this server starts it as it is written")
+		if gap := spec.ShortestGap(); gap < 5 {
+			often := "minute"
+			if gap > 1 {
+				often = fmt.Sprintf("%d minutes", gap)
+			}
+			r.reports.Add(syntax.CodeShortSchedule, one.Cron.Range, "it is due every "+often+" at times; GitHub "+
+				"starts a schedule every 5 minutes at most", "this server starts it as it is written")
 		}
 		t.Schedules = append(t.Schedules, s)
 	}

@@ -199,7 +199,7 @@ func TestSchedules(t *testing.T) {
 		"{cron: '0 0 30 2 *'}":                        "3:17: no month of the schedule has such a day",
 		"{cron: '0 0 1 1 *', timezone: Europe/Berln}": `there is no time zone "Europe/Berln" (did you mean "Europe/Berlin"?)`,
 		"{cron: '0 0 1 1 *', catch-up: some}":         "catch-up",
-		"{cron: '* * * * *'}":                         "it is due every 1 minutes at times",
+		"{cron: '* * * * *'}":                         "it is due every minute at times",
 		"{timezone: UTC}":                             "cron",
 	} {
 		_, found := Inspect(Source{Path: "ci.yml", Text: []byte("on:\n  schedule:\n  - " + on + "\n")}, Limits{})

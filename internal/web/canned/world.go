@@ -322,6 +322,9 @@ func (w *World) GetRepository(ctx context.Context, in *fairleadv1.GetRepositoryR
 // ListWorkflows lists workflows of every kind.
 func (w *World) ListWorkflows(_ context.Context, in *fairleadv1.ListWorkflowsRequest) (
 	*fairleadv1.ListWorkflowsResponse, error) {
+	if in.GetRef() == "gone" {
+		return nil, domain.Reject(domain.CodeCommitNotFound, "The repository has no branch or tag \"gone\".")
+	}
 	if in.GetRepository() == identifier(domain.PrefixRepository, 1) {
 		return &fairleadv1.ListWorkflowsResponse{Ref: "refs/heads/main", Commit: strings.Repeat("a", 40)}, nil
 	}

@@ -12,8 +12,9 @@ package forecast
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
@@ -78,19 +79,28 @@ func (f *forecast) answer(i int) Job {
 	if condition.Implicit() && status.skipped != "" {
 		return Job{Skips, fmt.Sprintf("%s, which it needs, is skipped", status.skipped)}
 	}
-	if why := f.unknown(condition, status); why != "" {
+	if why := f.unknown(i, condition, status); why != "" {
 		return Job{Open, why}
 	}
 	verdict, err := condition.Eval(expr.Env{Context: f.context(i), Status: status})
 	switch {
 	case err != nil:
-		return Job{Open, fmt.Sprintf("its condition can't be answered before: %v", err)}
+		return Job{Open, fmt.Sprintf("its condition can't be answered before: %s", said(err))}
 	case verdict.Holds && job.If == "":
 		return Job{Runs, afterNeeds(f.plan, job)}
 	case verdict.Holds:
 		return Job{Runs, fmt.Sprintf("its condition holds: %s", oneLine(job.If))}
 	}
 	return Job{Skips, fmt.Sprintf("its condition does not hold: %s", oneLine(job.If))}
+}
+
+// said is what an error says, without the place in the text, which is not shown.
+func said(err error) string {
+	var of *expr.Error
+	if errors.As(err, &of) {
+		return of.Message
+	}
+	return err.Error()
 }
 
 func afterNeeds(p *plan.Plan, job *plan.Job) string {
@@ -139,7 +149,7 @@ func (status) Failure([]string) bool { return false }
 func (status) Cancelled() bool { return false }
 
 // unknown says what keeps a condition from being answered now; empty when nothing does.
-func (f *forecast) unknown(condition *expr.Condition, s status) string {
+func (f *forecast) unknown(i int, condition *expr.Condition, s status) string {
 	statusMatters := condition.Implicit()
 	if t := condition.Template(); t != nil {
 		for _, call := range t.Calls() {
@@ -149,7 +159,7 @@ func (f *forecast) unknown(condition *expr.Condition, s status) string {
 			}
 		}
 		for _, r := range t.References() {
-			if !f.has(r.Path) {
+			if !f.has(i, r.Path) {
 				return fmt.Sprintf("it depends on %s, which is known when it is its turn", strings.Join(r.Path, "."))
 			}
 		}
@@ -160,36 +170,69 @@ func (f *forecast) unknown(condition *expr.Condition, s status) string {
 	return ""
 }
 
-// has reports whether the value at a path is known.
-func (f *forecast) has(path []string) bool {
+// has reports whether the value at a path is known to a job.
+func (f *forecast) has(i int, path []string) bool {
 	switch path[0] {
 	case "github":
 		return has(f.known.Github, path[1:])
 	case "inputs":
 		return true
 	case "needs":
-		at := -1
-		if len(path) == 3 && path[2] == "result" {
-			at = slices.IndexFunc(f.plan.Jobs, func(j plan.Job) bool { return strings.EqualFold(j.Key, path[1]) })
-		}
-		return at >= 0 && f.job(at).Answer != Open
+		return len(path) == 3 && strings.EqualFold(path[2], "result") && f.results(i, path[1])
 	}
 	return false
 }
 
-// has walks down an object; what is below a value that is no object is null, which is known.
-func has(v expr.Value, path []string) bool {
-	for _, name := range path {
-		if v.Kind() != expr.KindObject {
-			return v.Kind() != expr.KindArray
+// results reports whether it is known how a job that job i needs will end; "*" is all of them.
+func (f *forecast) results(i int, key string) bool {
+	known := false
+	for _, need := range f.plan.Jobs[i].Needs {
+		if key != "*" && !strings.EqualFold(f.plan.Jobs[need].Key, key) {
+			continue
 		}
-		field, ok := v.Field(name)
-		if !ok {
+		if f.job(need).Answer == Open {
 			return false
 		}
-		v = field
+		known = true
+	}
+	return known
+}
+
+// has walks down a value; what is below a value that has no parts is null, which is known. A
+// list is known whole.
+func has(v expr.Value, path []string) bool {
+	for at, name := range path {
+		switch v.Kind() {
+		case expr.KindArray:
+			if name == "*" {
+				return all(v, path[at+1:])
+			}
+			index, err := strconv.Atoi(name)
+			if err != nil || index < 0 || index >= v.Len() {
+				return true
+			}
+			v = v.At(index)
+		case expr.KindObject:
+			field, ok := v.Field(name)
+			if !ok {
+				return false
+			}
+			v = field
+		default:
+			return true
+		}
 	}
 	return v.Kind() != expr.KindObject || len(path) > 0
+}
+
+// all reports whether the values at a path are known of every element.
+func all(list expr.Value, path []string) bool {
+	for i := range list.Len() {
+		if len(path) > 0 && !has(list.At(i), path) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *forecast) context(i int) func(string) (expr.Value, bool) {

@@ -30,6 +30,15 @@ jobs:
   n: {name: "runs: its condition holds", if: "github.event.pull_request.draft == null", REST}
   o: {name: "runs: its condition holds", if: "github.event.ref == 'r'", REST}
   p: {name: "runs: its condition holds", if: inputs.deep, REST}
+  r: {name: "runs: its condition holds", if: "always() && !contains(needs.*.result, 'failure')", needs: [a, c], REST}
+  s: {name: "open: it depends on needs.*.result", if: "always() && needs.*.result[0] == 'success'", needs: [a, j], REST}
+  t: {name: "runs: its condition holds", if: "needs.A.Result == 'success'", needs: a, REST}
+  u: {name: "runs: its condition holds", if: "github.event.commits[0].message == 'm'", REST}
+  v: {name: "runs: its condition holds", if: "!contains(github.event.commits.*.message, 'x')", REST}
+  w: {name: "skips: its condition does not hold", if: "github.event.commits[7].message == 'm'", REST}
+  x: {name: "open: it depends on github.event.commits.*.id", if: "contains(github.event.commits.*.id, 'x')", REST}
+  y: {name: "open: its condition can't be answered before: fromJSON", if: "fromJSON('{')", REST}
+  z: {name: "open: it depends on github.event.nope", if: "github.event.nope == null", REST}
   q: {name: "skips: c, which it needs, is skipped", needs: [c, j], REST}
 `
 	src := workflow.Source{Path: "w.yml", Text: []byte(strings.ReplaceAll(text, "REST", rest))}
@@ -37,7 +46,7 @@ jobs:
 	if p == nil {
 		t.Fatal(found)
 	}
-	event, err := expr.FromJSON(`{"ref": "r", "pull_request": null}`)
+	event, err := expr.FromJSON(`{"ref": "r", "pull_request": null, "commits": [{"message": "m"}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}

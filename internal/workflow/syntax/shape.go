@@ -317,7 +317,8 @@ func elsewhere(name, where string) string {
 	for _, level := range []struct {
 		name string
 		keys []key
-	}{{"a workflow", workflowKeys()}, {"a job", jobKeys()}, {"a step", stepKeys()}} {
+	}{{"a workflow", workflowKeys()}, {"a job", jobKeys()}, {"a step", stepKeys()},
+		{"strategy", strategyKeys()}} {
 		if level.name != where && slices.ContainsFunc(level.keys, func(k key) bool { return k.name == name }) {
 			return fmt.Sprintf("%s is a key of %s: check the indentation", name, level.name)
 		}
