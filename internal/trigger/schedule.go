@@ -230,9 +230,7 @@ func (s *Scheduler) define(ctx context.Context, row store.RepositoryRow, job cho
 		if err != nil {
 			return err
 		}
-		if all, err = s.list(c); err != nil {
-			return err
-		}
+		all = s.list(c)
 	}
 	why := s.cause(job, cmp.Or(job.tip, "none"))
 	return s.submit(ctx, row, repository.DefineSchedules{Cause: why, Commit: job.tip, Schedules: all}, why)
@@ -250,17 +248,21 @@ func (s *Scheduler) read(ctx context.Context, row store.RepositoryRow, job chore
 
 // list gives the schedules of all files, in order and each once, with their first occurrence
 // from now on. A file that can't be read has none; the run of its push says what is wrong.
-func (s *Scheduler) list(c *cause) ([]repository.Schedule, error) {
+func (s *Scheduler) list(c *cause) []repository.Schedule {
 	var all []repository.Schedule
 	now := s.triggers.cfg.Now()
 	for _, file := range c.files {
 		for _, one := range c.inspect(file).triggers.Schedules {
 			next, err := s.after(one.Cron, one.Zone, now)
-			if err != nil {
-				return nil, fmt.Errorf("read schedule %q of %s: %w", one.Cron, file.Path, err)
+			found := repository.Schedule{Workflow: file.Path, Cron: one.Cron, Zone: one.Zone, CatchUp: one.CatchUp,
+				NextID: next.ID, NextAt: next.At}
+			// One that can't be kept must not keep the repository's others from being due.
+			if why := found.Wrong(); err != nil || why != "" {
+				s.triggers.cfg.Log.Warn("a schedule is left out", "repository", c.row.Repository, "workflow", file.Path,
+					"cron", one.Cron, "error", err, "problem", why)
+				continue
 			}
-			all = append(all, repository.Schedule{Workflow: file.Path, Cron: one.Cron, Zone: one.Zone, CatchUp: one.CatchUp,
-				NextID: next.ID, NextAt: next.At})
+			all = append(all, found)
 		}
 	}
 	order := func(a, b repository.Schedule) int {
@@ -274,7 +276,7 @@ func (s *Scheduler) list(c *cause) ([]repository.Schedule, error) {
 			"schedules", len(all), "limit", repository.SchedulesMax)
 		all = all[:repository.SchedulesMax]
 	}
-	return all, nil
+	return all
 }
 
 // errNever: a schedule has no further occurrence.
@@ -296,6 +298,16 @@ func (s *Scheduler) after(text, zone string, at time.Time) (cron.Occurrence, err
 		return cron.Occurrence{}, errNever
 	}
 	return next, nil
+}
+
+// following is what comes after an occurrence. When the rules of a zone have changed since that
+// was worked out, clocks may show its wall time once more: that is the same occurrence.
+func (s *Scheduler) following(one repository.Schedule, last cron.Occurrence) (cron.Occurrence, error) {
+	next, err := s.after(one.Cron, one.Zone, last.At)
+	if err == nil && next.ID == last.ID {
+		next, err = s.after(one.Cron, one.Zone, next.At)
+	}
+	return next, err
 }
 
 // settle starts the occurrence that is due, or says why not, and finds the next one.
@@ -324,7 +336,7 @@ func (s *Scheduler) begun(ctx context.Context, row store.RepositoryRow, one repo
 	if err != nil || !done {
 		return c, err
 	}
-	next, err := s.after(one.Cron, one.Zone, one.NextAt)
+	next, err := s.following(one, cron.Occurrence{At: one.NextAt, ID: one.NextID})
 	if err != nil {
 		return c, fmt.Errorf("find what follows %s of %s: %w", one.NextID, one.Workflow, err)
 	}
@@ -339,7 +351,7 @@ func (s *Scheduler) catchUp(one repository.Schedule) (repository.SettleOccurrenc
 	c := repository.SettleOccurrence{Schedule: one, Settled: repository.Settled{ID: one.NextID}}
 	last := cron.Occurrence{At: one.NextAt, ID: one.NextID}
 	for passed := 0; ; passed++ {
-		next, err := s.after(one.Cron, one.Zone, last.At)
+		next, err := s.following(one, last)
 		if err != nil {
 			return c, fmt.Errorf("find what follows %s of %s: %w", last.ID, one.Workflow, err)
 		}
