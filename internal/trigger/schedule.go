@@ -283,17 +283,35 @@ func (s *Scheduler) list(c *cause) []repository.Schedule {
 var errNever = errors.New("it is never due")
 
 func (s *Scheduler) after(text, zone string, at time.Time) (cron.Occurrence, error) {
-	spec, err := cron.Parse(text)
+	t, err := s.times(text, zone)
 	if err != nil {
 		return cron.Occurrence{}, err
+	}
+	return t.after(at)
+}
+
+// times are those of one schedule. They are read once for all that it missed: a zone is a file.
+type times struct {
+	spec cron.Spec
+	zone *time.Location
+}
+
+func (s *Scheduler) times(text, zone string) (times, error) {
+	spec, err := cron.Parse(text)
+	if err != nil {
+		return times{}, err
 	}
 	location := time.UTC
 	if zone != "" {
 		if location, err = s.zone(zone); err != nil {
-			return cron.Occurrence{}, fmt.Errorf("load time zone %s: %w", zone, err)
+			return times{}, fmt.Errorf("load time zone %s: %w", zone, err)
 		}
 	}
-	next, ok := spec.Next(at, location)
+	return times{spec, location}, nil
+}
+
+func (t times) after(at time.Time) (cron.Occurrence, error) {
+	next, ok := t.spec.Next(at, t.zone)
 	if !ok {
 		return cron.Occurrence{}, errNever
 	}
@@ -302,10 +320,10 @@ func (s *Scheduler) after(text, zone string, at time.Time) (cron.Occurrence, err
 
 // following is what comes after an occurrence. When the rules of a zone have changed since that
 // was worked out, clocks may show its wall time once more: that is the same occurrence.
-func (s *Scheduler) following(one repository.Schedule, last cron.Occurrence) (cron.Occurrence, error) {
-	next, err := s.after(one.Cron, one.Zone, last.At)
+func (t times) following(last cron.Occurrence) (cron.Occurrence, error) {
+	next, err := t.after(last.At)
 	if err == nil && next.ID == last.ID {
-		next, err = s.after(one.Cron, one.Zone, next.At)
+		next, err = t.after(next.At)
 	}
 	return next, err
 }
@@ -336,7 +354,11 @@ func (s *Scheduler) begun(ctx context.Context, row store.RepositoryRow, one repo
 	if err != nil || !done {
 		return c, err
 	}
-	next, err := s.following(one, cron.Occurrence{At: one.NextAt, ID: one.NextID})
+	t, err := s.times(one.Cron, one.Zone)
+	if err != nil {
+		return c, err
+	}
+	next, err := t.following(cron.Occurrence{At: one.NextAt, ID: one.NextID})
 	if err != nil {
 		return c, fmt.Errorf("find what follows %s of %s: %w", one.NextID, one.Workflow, err)
 	}
@@ -349,9 +371,13 @@ func (s *Scheduler) begun(ctx context.Context, row store.RepositoryRow, one repo
 func (s *Scheduler) catchUp(one repository.Schedule) (repository.SettleOccurrence, error) {
 	now := s.triggers.cfg.Now()
 	c := repository.SettleOccurrence{Schedule: one, Settled: repository.Settled{ID: one.NextID}}
+	t, err := s.times(one.Cron, one.Zone)
+	if err != nil {
+		return c, err
+	}
 	last := cron.Occurrence{At: one.NextAt, ID: one.NextID}
 	for passed := 0; ; passed++ {
-		next, err := s.following(one, last)
+		next, err := t.following(last)
 		if err != nil {
 			return c, fmt.Errorf("find what follows %s of %s: %w", last.ID, one.Workflow, err)
 		}
@@ -361,6 +387,11 @@ func (s *Scheduler) catchUp(one repository.Schedule) (repository.SettleOccurrenc
 		}
 		last = next
 		c.Settled.ID, c.Settled.Missed = last.ID, c.Settled.Missed+1
+	}
+	if one.CatchUp != repository.CatchUpAll && !c.NextAt.After(now) { // the bound was hit: the last one is further on
+		c.Settled.Outcome = repository.OccurrenceMissed
+		c.Settled.Message = fmt.Sprintf("It was due at %s, and a later one is overdue, too.", last.At.Format(time.RFC3339))
+		return c, nil
 	}
 	if one.CatchUp == repository.CatchUpNone && now.Sub(last.At) > lateMax {
 		c.Settled.Outcome = repository.OccurrenceMissed

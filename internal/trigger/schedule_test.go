@@ -124,6 +124,19 @@ func TestCatchingUp(t *testing.T) {
 	}
 }
 
+// What was missed may be ten thousand occurrences; the zone's file is read once for them.
+func TestCatchingUpReadsTheZoneOnce(t *testing.T) {
+	t.Parallel()
+	loads := 0
+	s := newWorld(t, false).NewScheduler(func(string) (*time.Location, error) { loads++; return time.UTC, nil })
+	c, err := s.catchUp(repository.Schedule{Cron: "* * * * *", Zone: "Europe/Berlin", CatchUp: repository.CatchUpLatest,
+		NextID: "2020-01-01T00:00", NextAt: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil || loads != 1 || c.Settled.Missed != catchUpMax ||
+		c.Settled.Outcome != repository.OccurrenceMissed { // what is not the last one starts nothing
+		t.Errorf("%d loads, %+v, %v", loads, c.Settled, err)
+	}
+}
+
 // Clocks go back during the night: nothing of the hour that comes twice waits for anything.
 // Promises: [SRC-14].
 func TestEveryHalfHourGoesOnWhenClocksGoBack(t *testing.T) {
