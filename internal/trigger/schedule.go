@@ -230,9 +230,7 @@ func (s *Scheduler) define(ctx context.Context, row store.RepositoryRow, job cho
 		if err != nil {
 			return err
 		}
-		if all, err = s.list(c); err != nil {
-			return err
-		}
+		all = s.list(c)
 	}
 	why := s.cause(job, cmp.Or(job.tip, "none"))
 	return s.submit(ctx, row, repository.DefineSchedules{Cause: why, Commit: job.tip, Schedules: all}, why)
@@ -250,17 +248,21 @@ func (s *Scheduler) read(ctx context.Context, row store.RepositoryRow, job chore
 
 // list gives the schedules of all files, in order and each once, with their first occurrence
 // from now on. A file that can't be read has none; the run of its push says what is wrong.
-func (s *Scheduler) list(c *cause) ([]repository.Schedule, error) {
+func (s *Scheduler) list(c *cause) []repository.Schedule {
 	var all []repository.Schedule
 	now := s.triggers.cfg.Now()
 	for _, file := range c.files {
 		for _, one := range c.inspect(file).triggers.Schedules {
 			next, err := s.after(one.Cron, one.Zone, now)
-			if err != nil {
-				return nil, fmt.Errorf("read schedule %q of %s: %w", one.Cron, file.Path, err)
+			found := repository.Schedule{Workflow: file.Path, Cron: one.Cron, Zone: one.Zone, CatchUp: one.CatchUp,
+				NextID: next.ID, NextAt: next.At}
+			// One that can't be kept must not keep the repository's others from being due.
+			if why := found.Wrong(); err != nil || why != "" {
+				s.triggers.cfg.Log.Warn("a schedule is left out", "repository", c.row.Repository, "workflow", file.Path,
+					"cron", one.Cron, "error", err, "problem", why)
+				continue
 			}
-			all = append(all, repository.Schedule{Workflow: file.Path, Cron: one.Cron, Zone: one.Zone, CatchUp: one.CatchUp,
-				NextID: next.ID, NextAt: next.At})
+			all = append(all, found)
 		}
 	}
 	order := func(a, b repository.Schedule) int {
@@ -274,28 +276,56 @@ func (s *Scheduler) list(c *cause) ([]repository.Schedule, error) {
 			"schedules", len(all), "limit", repository.SchedulesMax)
 		all = all[:repository.SchedulesMax]
 	}
-	return all, nil
+	return all
 }
 
 // errNever: a schedule has no further occurrence.
 var errNever = errors.New("it is never due")
 
 func (s *Scheduler) after(text, zone string, at time.Time) (cron.Occurrence, error) {
-	spec, err := cron.Parse(text)
+	t, err := s.times(text, zone)
 	if err != nil {
 		return cron.Occurrence{}, err
+	}
+	return t.after(at)
+}
+
+// times are those of one schedule. They are read once for all that it missed: a zone is a file.
+type times struct {
+	spec cron.Spec
+	zone *time.Location
+}
+
+func (s *Scheduler) times(text, zone string) (times, error) {
+	spec, err := cron.Parse(text)
+	if err != nil {
+		return times{}, err
 	}
 	location := time.UTC
 	if zone != "" {
 		if location, err = s.zone(zone); err != nil {
-			return cron.Occurrence{}, fmt.Errorf("load time zone %s: %w", zone, err)
+			return times{}, fmt.Errorf("load time zone %s: %w", zone, err)
 		}
 	}
-	next, ok := spec.Next(at, location)
+	return times{spec, location}, nil
+}
+
+func (t times) after(at time.Time) (cron.Occurrence, error) {
+	next, ok := t.spec.Next(at, t.zone)
 	if !ok {
 		return cron.Occurrence{}, errNever
 	}
 	return next, nil
+}
+
+// following is what comes after an occurrence. When the rules of a zone have changed since that
+// was worked out, clocks may show its wall time once more: that is the same occurrence.
+func (t times) following(last cron.Occurrence) (cron.Occurrence, error) {
+	next, err := t.after(last.At)
+	if err == nil && next.ID == last.ID {
+		next, err = t.after(next.At)
+	}
+	return next, err
 }
 
 // settle starts the occurrence that is due, or says why not, and finds the next one.
@@ -324,7 +354,11 @@ func (s *Scheduler) begun(ctx context.Context, row store.RepositoryRow, one repo
 	if err != nil || !done {
 		return c, err
 	}
-	next, err := s.after(one.Cron, one.Zone, one.NextAt)
+	t, err := s.times(one.Cron, one.Zone)
+	if err != nil {
+		return c, err
+	}
+	next, err := t.following(cron.Occurrence{At: one.NextAt, ID: one.NextID})
 	if err != nil {
 		return c, fmt.Errorf("find what follows %s of %s: %w", one.NextID, one.Workflow, err)
 	}
@@ -337,9 +371,13 @@ func (s *Scheduler) begun(ctx context.Context, row store.RepositoryRow, one repo
 func (s *Scheduler) catchUp(one repository.Schedule) (repository.SettleOccurrence, error) {
 	now := s.triggers.cfg.Now()
 	c := repository.SettleOccurrence{Schedule: one, Settled: repository.Settled{ID: one.NextID}}
+	t, err := s.times(one.Cron, one.Zone)
+	if err != nil {
+		return c, err
+	}
 	last := cron.Occurrence{At: one.NextAt, ID: one.NextID}
 	for passed := 0; ; passed++ {
-		next, err := s.after(one.Cron, one.Zone, last.At)
+		next, err := t.following(last)
 		if err != nil {
 			return c, fmt.Errorf("find what follows %s of %s: %w", last.ID, one.Workflow, err)
 		}
@@ -349,6 +387,11 @@ func (s *Scheduler) catchUp(one repository.Schedule) (repository.SettleOccurrenc
 		}
 		last = next
 		c.Settled.ID, c.Settled.Missed = last.ID, c.Settled.Missed+1
+	}
+	if one.CatchUp != repository.CatchUpAll && !c.NextAt.After(now) { // the bound was hit: the last one is further on
+		c.Settled.Outcome = repository.OccurrenceMissed
+		c.Settled.Message = fmt.Sprintf("It was due at %s, and a later one is overdue, too.", last.At.Format(time.RFC3339))
+		return c, nil
 	}
 	if one.CatchUp == repository.CatchUpNone && now.Sub(last.At) > lateMax {
 		c.Settled.Outcome = repository.OccurrenceMissed

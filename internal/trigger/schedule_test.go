@@ -124,6 +124,54 @@ func TestCatchingUp(t *testing.T) {
 	}
 }
 
+// What was missed may be ten thousand occurrences; the zone's file is read once for them.
+func TestCatchingUpReadsTheZoneOnce(t *testing.T) {
+	t.Parallel()
+	loads := 0
+	s := newWorld(t, false).NewScheduler(func(string) (*time.Location, error) { loads++; return time.UTC, nil })
+	c, err := s.catchUp(repository.Schedule{Cron: "* * * * *", Zone: "Europe/Berlin", CatchUp: repository.CatchUpLatest,
+		NextID: "2020-01-01T00:00", NextAt: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil || loads != 1 || c.Settled.Missed != catchUpMax ||
+		c.Settled.Outcome != repository.OccurrenceMissed { // what is not the last one starts nothing
+		t.Errorf("%d loads, %+v, %v", loads, c.Settled, err)
+	}
+}
+
+// Clocks go back during the night: nothing of the hour that comes twice waits for anything.
+// Promises: [SRC-14].
+func TestEveryHalfHourGoesOnWhenClocksGoBack(t *testing.T) {
+	t.Parallel()
+	back := time.Date(2026, 10, 25, 0, 45, 0, 0, time.UTC)
+	w, _, row := scheduledAgo(t, time.Since(back.Add(-50*time.Minute)), onSchedule(
+		"cron: '*/30 * * * *', timezone: Europe/Berlin, catch-up: all"))
+	w.ago.Store(int64(time.Since(back.Add(90 * time.Minute))))
+	for range 8 {
+		w.step()
+	}
+	if one := w.schedules(row)[0]; one.NextID != "2026-10-25T03:30" || len(w.runs()) != 5 {
+		t.Errorf("%d runs, and it awaits %s; last %+v", len(w.runs()), one.NextID, one.Last)
+	}
+}
+
+// One file that can't be kept among the schedules takes away no other.
+func TestAScheduleThatCantBeKeptKeepsNoOtherAway(t *testing.T) {
+	t.Parallel()
+	w, repo, row := scheduledAgo(t, 72*time.Hour, onSchedule("cron: '30 * * * *'", "cron: '31 * * * *', catch-up: often"))
+	repo.Write(".github/workflows/bad\x01\xff.yml", onSchedule("cron: '32 * * * *'")).Commit("hostile")
+	w.look(w.poller(), row)
+	w.step()
+	all := w.schedules(row)
+	if len(all) == 0 || all[0].Cron != "30 * * * *" || all[0].Workflow != ".github/workflows/n.yml" {
+		t.Fatalf("schedules %+v", all)
+	}
+	repo.Write(".github/workflows/n.yml", onSchedule("cron: '33 * * * *'")).Commit("another time")
+	w.look(w.poller(), row)
+	w.step()
+	if all := w.schedules(row); len(all) != 1 || all[0].Cron != "33 * * * *" {
+		t.Errorf("schedules %+v", all)
+	}
+}
+
 // A server dies after the run of an occurrence is there and before that is settled. The next
 // one comes after the following occurrence, and takes none for missed.
 // Promises: [SRC-14].

@@ -88,7 +88,7 @@ func workflowViewOf(one *fairleadv1.Workflow, r *http.Request, key func() string
 		i := inputView{ID: one.GetPath() + "/" + in.GetName(), Name: inputPrefix + in.GetName(), Says: in.GetDescription(),
 			Type: in.GetType(), Value: in.GetDefault(), Required: in.GetRequired(), Options: in.GetOptions()}
 		if again {
-			i.Value = r.PostFormValue(i.Name)
+			i.Value = lastValue(r.PostForm[i.Name])
 		}
 		i.Says = orElse(i.Says, in.GetName())
 		i.Checked = i.Value == "true"
@@ -104,9 +104,8 @@ func (p *Pages) createRun(w http.ResponseWriter, r *http.Request) {
 	request := &fairleadv1.CreateRunRequest{Repository: r.PostFormValue("repository"), Ref: r.PostFormValue("ref"),
 		Workflow: r.PostFormValue("workflow"), Event: workflow.EventDispatch, Inputs: make(map[string]string)}
 	for name, values := range r.PostForm {
-		// A box that is not ticked sends nothing, so a hidden "false" is before each.
-		if name, ok := strings.CutPrefix(name, inputPrefix); ok && len(values) > 0 {
-			if last := values[len(values)-1]; last != "" {
+		if name, ok := strings.CutPrefix(name, inputPrefix); ok {
+			if last := lastValue(values); last != "" {
 				request.Inputs[name] = last
 			}
 		}
@@ -122,4 +121,13 @@ func (p *Pages) createRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, "/runs/"+answer.GetRun().GetRun(), http.StatusSeeOther)
+}
+
+// lastValue is what a field of a form says. A box that is not ticked sends nothing, so a hidden
+// "false" is before each.
+func lastValue(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
 }

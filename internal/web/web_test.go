@@ -303,8 +303,11 @@ func TestARunIsStartedFromAForm(t *testing.T) {
 		!strings.Contains(body, `value="5"`) || strings.Contains(body, `value="true" checked`) {
 		t.Errorf("answered %d: %s", w.Code, body)
 	}
-	form.Set("input.version", "v1")
 	form["input.dry"] = []string{"false", "true"}
+	if w = post(t, pages, "/runs", form); !strings.Contains(w.Body.String(), `value="true" checked`) {
+		t.Error("a refusal takes the tick out of its box")
+	}
+	form.Set("input.version", "v1")
 	w = post(t, pages, "/runs", form)
 	if w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/runs/run_") {
 		t.Errorf("answered %d to %s", w.Code, w.Header().Get("Location"))

@@ -105,7 +105,7 @@ func define(s *State, c DefineSchedules, now time.Time) (Decision, *domain.Rejec
 			one.NextID, one.NextAt, one.Last = was.NextID, was.NextAt, was.Last
 		}
 		one.NextAt = domain.PlainTime(one.NextAt)
-		if why := one.wrong(); why != "" {
+		if why := one.Wrong(); why != "" {
 			return refuse("schedules", "A schedule %s.", why)
 		}
 		merged = append(merged, one)
@@ -117,8 +117,9 @@ func define(s *State, c DefineSchedules, now time.Time) (Decision, *domain.Rejec
 	return happened(&SchedulesDefined{Base{now}, c.Commit, merged})
 }
 
-// wrong says what keeps a schedule from being one.
-func (one Schedule) wrong() string {
+// Wrong says what keeps a schedule from being one; empty when nothing does. One that is wrong
+// would keep all others of its repository from being defined.
+func (one Schedule) Wrong() string {
 	switch {
 	case !plain(one.Workflow, pathBytesMax), !plain(one.Cron, cronBytesMax),
 		one.Zone != "" && !plain(one.Zone, zoneBytesMax):
@@ -145,11 +146,12 @@ func settle(s *State, c SettleOccurrence, now time.Time) (Decision, *domain.Reje
 	switch {
 	case now.Before(one.NextAt):
 		return refuse("schedule", "The occurrence %s is not due yet.", one.NextID)
-	case !next.After(one.NextAt) || c.NextID <= one.NextID || wrongOccurrence(c.NextID, next) != "":
+	case !next.After(one.NextAt) || c.NextID == one.NextID || wrongOccurrence(c.NextID, next) != "":
 		return refuse("next_id", "%q does not come after the occurrence %s.", domain.Clip(c.NextID, nameBytesMax),
 			one.NextID)
-	case c.Settled.ID < one.NextID || c.Settled.ID >= c.NextID || c.Settled.Missed < 0:
-		return refuse("id", "%q is not between the occurrence that is due and the next.",
+	case c.Settled.Missed < 0 || (c.Settled.ID == one.NextID) != (c.Settled.Missed == 0) ||
+		c.Settled.ID == c.NextID || !plain(c.Settled.ID, occurrenceIDBytes):
+		return refuse("id", "%q is neither the occurrence that is due nor one behind it that comes before the next.",
 			domain.Clip(c.Settled.ID, nameBytesMax))
 	case (c.Settled.Outcome == OccurrenceStarted) != (c.Settled.Run != ""):
 		return refuse("outcome", "What was started has a run, and nothing else has.")
@@ -170,7 +172,7 @@ func (s *State) settled(e *OccurrenceSettled) {
 
 func checkSchedules(s *State) error {
 	for i, one := range s.Schedules {
-		if why := one.wrong(); why != "" || i > 0 && s.Schedules[i-1].order(one) >= 0 {
+		if why := one.Wrong(); why != "" || i > 0 && s.Schedules[i-1].order(one) >= 0 {
 			return fmt.Errorf("check repository %s: schedule %d of %s: %s", s.Repository, i, one.Workflow, why)
 		}
 	}

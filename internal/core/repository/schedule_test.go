@@ -58,14 +58,16 @@ func TestAnOccurrenceIsSettledOnce(t *testing.T) {
 	started := SettleOccurrence{Schedule: one, NextID: "2026-01-02T00:00", NextAt: start.Add(24 * time.Hour),
 		Settled: Settled{ID: one.NextID, Outcome: OccurrenceStarted, Run: "run_1"}}
 	for name, mend := range map[string]func(*SettleOccurrence){
-		"the next is before it":    func(c *SettleOccurrence) { c.NextAt = start },
-		"the next has no later id": func(c *SettleOccurrence) { c.NextID = one.NextID },
-		"another occurrence":       func(c *SettleOccurrence) { c.Settled.ID = c.NextID },
-		"an earlier one":           func(c *SettleOccurrence) { c.Settled.ID = "2025-12-31T00:00" },
-		"started without a run":    func(c *SettleOccurrence) { c.Settled.Run = "" },
-		"missed with a run":        func(c *SettleOccurrence) { c.Settled.Outcome = OccurrenceMissed },
-		"another outcome":          func(c *SettleOccurrence) { c.Settled.Outcome, c.Settled.Run = "lost", "" },
-		"less than none missed":    func(c *SettleOccurrence) { c.Settled.Missed = -1 },
+		"the next is before it":           func(c *SettleOccurrence) { c.NextAt = start },
+		"the next is the same":            func(c *SettleOccurrence) { c.NextID = one.NextID },
+		"another occurrence":              func(c *SettleOccurrence) { c.Settled.ID = c.NextID },
+		"an earlier one":                  func(c *SettleOccurrence) { c.Settled.ID = "2025-12-31T00:00" },
+		"started without a run":           func(c *SettleOccurrence) { c.Settled.Run = "" },
+		"missed with a run":               func(c *SettleOccurrence) { c.Settled.Outcome = OccurrenceMissed },
+		"another outcome":                 func(c *SettleOccurrence) { c.Settled.Outcome, c.Settled.Run = "lost", "" },
+		"one behind it, and none missed":  func(c *SettleOccurrence) { c.Settled.ID = "2026-01-01T12:00" },
+		"the one that is due, as another": func(c *SettleOccurrence) { c.Settled.Missed = 1 },
+		"less than none missed":           func(c *SettleOccurrence) { c.Settled.Missed = -1 },
 	} {
 		c := started
 		mend(&c)
@@ -85,6 +87,17 @@ func TestAnOccurrenceIsSettledOnce(t *testing.T) {
 	if last := w.live.Schedules[0].Last; last == nil || last.Run != "run_1" || last.ID != one.NextID {
 		t.Errorf("last %+v", last)
 	}
+}
+
+// When clocks go back, what is due every half hour is due at 02:00, 02:30 and then at 02:00 again.
+// Promises: [SRC-14].
+func TestTheSecondPassOfAnHourIsSettledLikeTheFirst(t *testing.T) {
+	w := scheduled(t)
+	one := due(nightly, "*/30 * * * *", 0)
+	one.CatchUp, one.NextID = CatchUpAll, "2026-10-25T02:30"
+	w.want(defined("a", one), "SchedulesDefined")
+	w.want(SettleOccurrence{Schedule: one, NextID: "2026-10-25T02:00+", NextAt: start.Add(30 * time.Minute),
+		Settled: Settled{ID: one.NextID, Outcome: OccurrenceMissed}}, "OccurrenceSettled")
 }
 
 func TestScheduleLimits(t *testing.T) {

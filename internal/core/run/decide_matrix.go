@@ -27,10 +27,12 @@ func (d *draft) recordMatrix(c RecordMatrix) (Decision, *domain.Rejection) {
 		return Decision{}, domain.Reject(domain.CodeEvaluationMismatch,
 			"The job does not wait for a matrix over these inputs.")
 	}
-	if r := validLegs(c); r != nil {
-		return Decision{}, r
-	}
 	message := clip(c.Error, textBytesMax)
+	if r := validLegs(c); r != nil && message == "" {
+		// The values come from other jobs, and asked again the answer is the same: were it refused,
+		// the job would wait for one until its deadline, and end without saying why.
+		message = clip(r.Message, textBytesMax)
+	}
 	if message == "" && len(d.s.Jobs)+len(c.Legs) > jobsMax {
 		message = tooLarge("", "the run would have more than %d jobs with the %d legs of the matrix", jobsMax,
 			len(c.Legs)).Message
@@ -51,9 +53,14 @@ func validLegs(c RecordMatrix) *domain.Rejection {
 	if c.MaxParallel < 0 {
 		return invalidArgument("max_parallel", "The number of legs at the same time is negative.")
 	}
+	bytes := 0
 	for i := range c.Legs {
 		l := &c.Legs[i]
+		bytes += len(l.Matrix)
 		switch {
+		case bytes > matricesBytesMax:
+			return tooLarge("legs", "The %d legs of the matrix have more than %d bytes of values.", len(c.Legs),
+				matricesBytesMax)
 		case l.TimeoutSeconds < 0:
 			return invalidArgument("legs", "Leg %d has a negative timeout.", i+1)
 		case l.Matrix == "" || len(l.Matrix) > matrixBytesMax:

@@ -62,10 +62,13 @@ const (
 	nameBytesMax = 200
 	// expressionBytesMax: a condition; longer is rejected as too_large.
 	expressionBytesMax = 21000
-	// legsMax: legs of one matrix; RecordMatrix with more is rejected.
+	// legsMax: legs of one matrix; a job with more fails.
 	legsMax = 256
-	// matrixBytesMax: the values of one leg; more are rejected as too_large.
-	matrixBytesMax = 256 << 10
+	// matrixBytesMax: the values of one leg; matricesBytesMax: those of all legs of a matrix, which
+	// one long value in each could make hundreds of times as long as the output that it is from.
+	// A job whose matrix exceeds one of them fails.
+	matrixBytesMax   = 256 << 10
+	matricesBytesMax = 4 << 20
 	// OutputBytesMax: the value of an output in an event; a longer one must be an object.
 	OutputBytesMax = 4096
 	// outputsBytesMax: all outputs of a job; runOutputsBytesMax: those of all jobs of a run. A

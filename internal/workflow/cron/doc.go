@@ -5,7 +5,7 @@
 // nothing either; see internal/core/repository for what follows from an occurrence.
 //
 // Invariants: the same spec, location and time give the same occurrence; occurrences go up
-// strictly, in time and in their ids; a wall time that a change of the clocks leaves out or
+// strictly in time, and no two have one id; a wall time that a change of the clocks leaves out or
 // repeats is due exactly once, unless the spec is of every hour.
 //
 // Read next: spec.go, next.go

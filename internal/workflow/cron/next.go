@@ -11,8 +11,8 @@ import (
 type Occurrence struct {
 	At time.Time // in UTC
 	// ID is the wall time in the schedule's zone, "2026-03-29T02:30". It stays the same when
-	// rules of the zone change between planning and running, and goes up with time. The second
-	// pass of an hour that clocks repeat has a + at its end.
+	// rules of the zone change between planning and running. The second pass of an hour that
+	// clocks repeat has a + at its end, so the order of ids is not that of occurrences.
 	ID string
 }
 

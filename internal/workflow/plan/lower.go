@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // FormOne gives the plan as readers of form 1 understand it, for as long as a server of the
 // fleet reads no more: without what is only shown. ok is false when the plan has what such a
@@ -15,7 +18,9 @@ func (p *Plan) FormOne() (lowered *Plan, ok bool) {
 			return nil, false
 		}
 		for n := range job.Steps {
-			if job.Steps[n].SoftFailText != "" || job.Steps[n].TimeoutText != "" {
+			step := &job.Steps[n]
+			// A shell is text to such a reader, which would look for a program with this name.
+			if step.SoftFailText != "" || step.TimeoutText != "" || strings.Contains(step.Shell, "${{") {
 				return nil, false
 			}
 		}

@@ -22,6 +22,7 @@ func TestAPlanForOldReaders(t *testing.T) {
 		"a matrix": func(p *Plan) { p.Jobs[0].Strategy = &Strategy{} },
 		"legs":     func(p *Plan) { p.Legs = []Leg{{}} },
 		"a text":   func(p *Plan) { p.Jobs[0].Steps[0].TimeoutText = "${{ 1 }}" },
+		"a shell":  func(p *Plan) { p.Jobs[0].Steps[0].Shell = "${{ env.SHELL }}" },
 		"another":  func(p *Plan) { p.Jobs[0].Steps[0].SoftFailText = "${{ true }}" },
 	} {
 		p := formOne()
