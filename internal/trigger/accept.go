@@ -109,6 +109,7 @@ type cause struct {
 	push     *Push    // nil for a request
 	changes  *changes // of a push
 	cron     string   // of a schedule: which one it is; "" otherwise
+	mirrored bool     // what the mirror lacks is not fetched: somebody else looks after that
 	leave    func()   // gives the place at the gate back; nil without one
 
 	ref       string // in full; "" when there is none
@@ -191,7 +192,7 @@ func (c *cause) read(ctx context.Context) error {
 		FilesMax: filesMax, BytesMax: filesBytesMax, TotalMax: filesBytesMax,
 	}
 	commit, files, err := c.triggers.remembered.read(ctx, source, repo, id, q)
-	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !c.request.Captured {
+	if errors.Is(err, scm.ErrNotFound) && c.row.URL != "" && !c.request.Captured && !c.mirrored {
 		// Only what is on a branch or tag, or was pushed here by a member, may run: a remote
 		// that is asked for a bare id may also give a stranger's commit, from a fork.
 		if _, err = source.Fetch(ctx, repo, scm.Remote{URL: c.row.URL}); err == nil {

@@ -227,19 +227,37 @@ func (s *Scheduler) define(ctx context.Context, row store.RepositoryRow, job cho
 	var all []repository.Schedule
 	if job.tip != "" {
 		c, err := s.read(ctx, row, job)
-		if err != nil {
+		switch no := unreadable(err); {
+		case no != nil:
+			// It will be the same each time. The schedules that there are stay, and say so when they are due.
+			s.triggers.cfg.Log.Warn("the workflows can't be read; the schedules from before stay", "repository",
+				row.Repository, "commit", job.tip, "problem", no.Message)
+			all = job.schedules
+		case err != nil:
 			return err
+		default:
+			all = s.list(c)
 		}
-		all = s.list(c)
 	}
 	why := s.cause(job, cmp.Or(job.tip, "none"))
 	return s.submit(ctx, row, repository.DefineSchedules{Cause: why, Commit: job.tip, Schedules: all}, why)
 }
 
-// read reads the workflows at the tip that the job has seen.
+// unreadable is why a commit can never be read; nil when another try may succeed. A commit that the
+// mirror lacks is on its way: whoever looks after mirrors fetches it.
+func unreadable(err error) *domain.Rejection {
+	no, ok := domain.AsRejection(err)
+	if !ok || errors.Is(err, domain.ErrRetry) || no.Code == domain.CodeCommitNotFound || !lasting(no) {
+		return nil
+	}
+	return no
+}
+
+// read reads the workflows at the tip that the job has seen, from the mirror as it is: a remote
+// that is slow would keep all others waiting.
 func (s *Scheduler) read(ctx context.Context, row store.RepositoryRow, job chore) (*cause, error) {
-	c := &cause{triggers: s.triggers, row: row, request: Request{Tenant: row.Tenant, Repository: string(row.Repository),
-		Event: workflow.EventSchedule, Ref: "refs/heads/" + job.branch, Commit: job.tip}}
+	c := &cause{triggers: s.triggers, row: row, mirrored: true, request: Request{Tenant: row.Tenant,
+		Repository: string(row.Repository), Event: workflow.EventSchedule, Ref: "refs/heads/" + job.branch, Commit: job.tip}}
 	if err := c.resolve(ctx); err != nil {
 		return nil, err
 	}
@@ -410,6 +428,9 @@ func (s *Scheduler) start(ctx context.Context, row store.RepositoryRow, job chor
 		return settled, nil
 	}
 	c, err := s.read(ctx, row, job)
+	if no := unreadable(err); no != nil {
+		return refused(no.Message)
+	}
 	if err != nil {
 		return settled, err
 	}

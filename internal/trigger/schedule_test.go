@@ -269,3 +269,27 @@ func TestFiltersOnFiles(t *testing.T) {
 	w.look(p, row)
 	until(t, "tag and new branch have theirs", func() bool { return len(w.runs()) == 3 })
 }
+
+// A tip whose workflows can't be read at all keeps the schedules from before; what is due says why it
+// does not start.
+func TestAnUnreadableTipKeepsTheSchedules(t *testing.T) {
+	t.Parallel()
+	w, repo, row := scheduledAgo(t, 72*time.Hour, onSchedule("cron: '30 * * * *'"))
+	repo.Write(".github/workflows/big.yml", "#"+strings.Repeat("x", filesBytesMax)).Commit("too much")
+	w.look(w.poller(), row)
+	w.ago.Add(-int64(time.Hour))
+	w.step()
+	all := w.schedules(row)
+	if len(all) != 1 || all[0].Last == nil || all[0].Last.Outcome != repository.OccurrenceRefused ||
+		!strings.Contains(all[0].Last.Message, "over a limit") {
+		t.Errorf("schedules %+v", all)
+	}
+	repo.Git("rm", "-q", ".github/workflows/big.yml")
+	repo.Commit("less")
+	w.look(w.poller(), row)
+	w.ago.Add(-int64(time.Hour))
+	w.step()
+	if last := w.schedules(row)[0].Last; last.Outcome != repository.OccurrenceStarted {
+		t.Errorf("last %+v", last)
+	}
+}
