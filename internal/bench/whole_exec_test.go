@@ -72,7 +72,8 @@ func TestMeasurementsOfARealServer(t *testing.T) {
 		}, []string{"ingest", "printed until seen"}},
 		{"compile", func(ctx context.Context, o Options) (*Report, error) {
 			return Compile(ctx, o, CompileOptions{Jobs: 20, Legs: 5, Texts: 2, Again: 2})
-		}, []string{"validate", "validate again", "validate matrices", "text"}}, // so little takes no processor time that is counted
+			// So little takes no processor time that is counted.
+		}, []string{"validate", "validate again", "validate matrices", "text"}},
 		{"recover", func(ctx context.Context, o Options) (*Report, error) {
 			return Recover(ctx, o, RecoverOptions{Jobs: 50, Kills: 2})
 		}, []string{"jobs asked for", "kill until ready", "kill until the first manifest", "processor time"}},
