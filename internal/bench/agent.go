@@ -74,7 +74,7 @@ func (s *stage) enlistOver(ctx context.Context, client runnerv1connect.RunnerSer
 		return nil, fmt.Errorf("make registration token: %w", err)
 	}
 	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: client, patience: pollFor}
-	answer, err := a.client.Register(
+	answer, err := a.register(
 		ctx,
 		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name, Labels: labels,
 			Capacity: uint32(slots), Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
@@ -90,6 +90,24 @@ func (s *stage) enlistOver(ctx context.Context, client runnerv1connect.RunnerSer
 	}
 	a.runner, a.session = answer.GetRunner(), answer.GetSession()
 	return a, nil
+}
+
+// registerFor is how long a pool may be between two servers of a fleet.
+const registerFor = time.Minute
+
+// register asks again while nobody owns the pool, as a runner does: what was refused so did not happen.
+func (a *agent) register(ctx context.Context, req *runnerv1.RegisterRequest) (*runnerv1.RegisterResponse, error) {
+	for begun := time.Now(); ; {
+		answer, err := a.client.Register(ctx, req)
+		if connect.CodeOf(err) != connect.CodeUnavailable || time.Since(begun) > registerFor {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
