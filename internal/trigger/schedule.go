@@ -283,12 +283,8 @@ func (s *Scheduler) list(c *cause) []repository.Schedule {
 			all = append(all, found)
 		}
 	}
-	order := func(a, b repository.Schedule) int {
-		return cmp.Or(strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Cron, b.Cron),
-			strings.Compare(a.Zone, b.Zone))
-	}
-	slices.SortStableFunc(all, order)
-	all = slices.CompactFunc(all, func(a, b repository.Schedule) bool { return order(a, b) == 0 })
+	slices.SortStableFunc(all, repository.Schedule.Order)
+	all = slices.CompactFunc(all, func(a, b repository.Schedule) bool { return a.Order(b) == 0 })
 	if len(all) > repository.SchedulesMax {
 		s.triggers.cfg.Log.Warn("the repository has too many schedules; the first ones count", "repository", c.row.Repository,
 			"schedules", len(all), "limit", repository.SchedulesMax)

@@ -61,14 +61,14 @@ type Settled struct {
 	Missed  int          `json:"missed,omitempty"` // occurrences before it that were passed over with it
 }
 
-// order sorts schedules by what they are.
-func (one Schedule) order(b Schedule) int {
+// Order sorts schedules by what they are.
+func (one Schedule) Order(b Schedule) int {
 	return cmp.Or(strings.Compare(one.Workflow, b.Workflow), strings.Compare(one.Cron, b.Cron),
 		strings.Compare(one.Zone, b.Zone))
 }
 
 func (s *State) schedule(of Schedule) (int, bool) {
-	return slices.BinarySearchFunc(s.Schedules, of, Schedule.order)
+	return slices.BinarySearchFunc(s.Schedules, of, Schedule.Order)
 }
 
 // FormatSchedules is the event format that brought schedules.
@@ -96,7 +96,7 @@ func define(s *State, c DefineSchedules, now time.Time) (Decision, *domain.Rejec
 	}
 	merged := make([]Schedule, 0, len(c.Schedules))
 	for i, one := range c.Schedules {
-		if i > 0 && c.Schedules[i-1].order(one) >= 0 {
+		if i > 0 && c.Schedules[i-1].Order(one) >= 0 {
 			return refuse("schedules", "Schedules are sorted and named once; %q is not.", one.Cron)
 		}
 		one.Last = nil
@@ -110,7 +110,7 @@ func define(s *State, c DefineSchedules, now time.Time) (Decision, *domain.Rejec
 		}
 		merged = append(merged, one)
 	}
-	same := func(a, b Schedule) bool { return a.order(b) == 0 && a.CatchUp == b.CatchUp }
+	same := func(a, b Schedule) bool { return a.Order(b) == 0 && a.CatchUp == b.CatchUp }
 	if slices.EqualFunc(s.Schedules, merged, same) && c.Commit == s.SchedulesOf {
 		return Decision{}, nil
 	}
@@ -172,7 +172,7 @@ func (s *State) settled(e *OccurrenceSettled) {
 
 func checkSchedules(s *State) error {
 	for i, one := range s.Schedules {
-		if why := one.Wrong(); why != "" || i > 0 && s.Schedules[i-1].order(one) >= 0 {
+		if why := one.Wrong(); why != "" || i > 0 && s.Schedules[i-1].Order(one) >= 0 {
 			return fmt.Errorf("check repository %s: schedule %d of %s: %s", s.Repository, i, one.Workflow, why)
 		}
 	}
