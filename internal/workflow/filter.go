@@ -69,17 +69,22 @@ func compilePattern(text string) (*regexp.Regexp, error) {
 	}
 	var out strings.Builder
 	out.WriteString(`(?s)\A`)
+	before := byte(0) // the construct that ended at i, by its first character
 	for i := 0; i < len(text); {
+		if repeats := text[i] == '?' || text[i] == '+'; repeats && i > 0 && strings.IndexByte("*?+", before) >= 0 {
+			return nil, errors.New("? and + must follow a single character")
+		}
 		size, err := translate(&out, text, i)
 		if err != nil {
 			return nil, err
 		}
+		before = text[i]
 		i += size
 	}
 	out.WriteString(`\z`)
 	match, err := regexp.Compile(out.String())
 	if err != nil {
-		return nil, errors.New("? and + must follow a single character")
+		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
 	return match, nil
 }
