@@ -138,9 +138,14 @@ func translateSet(out *strings.Builder, rest string) (size int, err error) {
 	if set == "" {
 		return 0, errors.New("[] is empty")
 	}
+	ended := -1 // where the last range ends, whose end begins no other
 	for i := 0; i < len(set); i++ {
-		if set[i] == '-' && (i == 0 || i == len(set)-1 || set[i-1] > set[i+1] || class(set[i-1]) != class(set[i+1])) {
-			return 0, errors.New("a range must go up within a-z, A-Z or 0-9")
+		if set[i] == '-' {
+			if i == 0 || i == len(set)-1 || i-1 == ended || set[i-1] > set[i+1] || class(set[i-1]) != class(set[i+1]) ||
+				class(set[i-1]) == 0 {
+				return 0, errors.New("a range must go up within a-z, A-Z or 0-9")
+			}
+			ended = i + 1
 		}
 		if class(set[i]) == 0 && set[i] != '-' && set[i] != '_' && set[i] != '.' {
 			return 0, fmt.Errorf("%q can't be part of a set", set[i])
