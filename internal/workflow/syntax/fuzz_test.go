@@ -25,6 +25,7 @@ func FuzzRead(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add([]byte(Generate(seed)))
 	}
+	f.Add([]byte("a\r---"))
 	f.Add([]byte("a: &a [*a]\nb: |\n  [,,,,\n- {a: b, c}\n? x\n: y\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		bounds := Bounds{SourceBytes: 1 << 20, Nodes: 50_000, Depth: 50, ScalarBytes: 10 << 20}

@@ -92,6 +92,7 @@ func compose(src *source, bounds Bounds, reports *Reports) *yaml.Node {
 			if len(another.Content) > 0 {
 				at = Pos{another.Content[0].Line, another.Content[0].Column}
 			}
+			at.Line = min(at.Line, len(src.lines)) // an empty one at the end has no line of its own
 			reports.Add(CodeMultipleDocuments, Range{Start: at}, "the file holds more than one YAML document",
 				"keep one workflow per file")
 			return nil
