@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
 	"github.com/fairlead-ci/fairlead/internal/control"
 	"github.com/fairlead-ci/fairlead/internal/credential"
+	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
@@ -120,14 +123,23 @@ func (d desk) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*run
 	return res, err
 }
 
-// polls takes exchanges in where their pool is led. Others go the way of desk.
+// polls takes exchanges in where their pool is led. Those that only wait are passed on to the leader
+// together; others go the way of desk.
 type polls struct{ server *server }
 
 // Begin implements httpapi.Polls.
 func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
 	if p.server.fleet != nil {
 		in, ok := p.server.dispatch.PoolOfSession(domain.SessionID(req.GetSession()))
-		if !ok || !p.server.dispatch.Leads(in) {
+		switch {
+		case !ok:
+			return nil, nil
+		case p.server.dispatch.Leads(in):
+		case httpapi.Forwarded(ctx):
+			return nil, errBetween
+		case httpapi.Idle(req):
+			return p.passOn(in, req)
+		default:
 			return nil, nil
 		}
 	}
@@ -136,6 +148,77 @@ func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpap
 		return nil, err
 	}
 	return poll, nil
+}
+
+func (p polls) passOn(in domain.PartitionID, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
+	body, err := proto.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	wait := min(time.Duration(req.GetWaitMs())*time.Millisecond, pollDefault)
+	passed := p.server.fleet.peers.PassOn(in, body, wait)
+	if passed == nil {
+		return nil, nil
+	}
+	return passedOn{passed}, nil
+}
+
+// passedOn is a poll that the leader answers.
+type passedOn struct{ *peer.Passed }
+
+// Look implements httpapi.Poll.
+func (p passedOn) Look(context.Context) (limit time.Duration, over bool) {
+	select {
+	case <-p.News():
+		return 0, true
+	default:
+	}
+	left := p.Left()
+	return left, left <= 0
+}
+
+// End implements httpapi.Poll.
+func (p passedOn) End() (*runnerv1.ExchangeResponse, error) {
+	answer, err := p.Passed.End()
+	if errors.Is(err, peer.ErrHere) {
+		return nil, httpapi.ErrAgain
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := new(runnerv1.ExchangeResponse)
+	return res, proto.Unmarshal(answer, res)
+}
+
+// takePassed takes a poll in that came to another server of the fleet: it is peer's Take.
+func takePassed(api *httpapi.Server) func(context.Context, []byte, time.Duration) (peer.Poll, error) {
+	return func(ctx context.Context, body []byte, wait time.Duration) (peer.Poll, error) {
+		req := new(runnerv1.ExchangeRequest)
+		if err := proto.Unmarshal(body, req); err != nil {
+			return nil, domain.Reject(domain.CodeInvalidArgument, "The poll can't be read.")
+		}
+		req.WaitMs = max(wait.Milliseconds(), 1)
+		poll, err := api.BeginForwarded(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if local, ok := poll.(*dispatch.Poll); ok {
+			return taken{local}, nil
+		}
+		return nil, errBetween
+	}
+}
+
+// taken is a poll of another server's runner.
+type taken struct{ *dispatch.Poll }
+
+// End implements peer.Poll.
+func (t taken) End() ([]byte, error) {
+	res, err := t.Poll.End()
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(res)
 }
 
 // lead calls the leader of a pool, here (nil) or elsewhere, and again while it changes.
