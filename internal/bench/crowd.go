@@ -411,6 +411,23 @@ func (c *crowd) tell(before, after held, most, exchanges int64, took float64) {
 	if c.failure != nil {
 		r.note("the first failure: %v", c.failure)
 	}
+	if c.of.Servers > 1 {
+		c.tellLapses()
+	}
+}
+
+// tellLapses counts leases that ran out, of servers that all live: the machine had more to do than it
+// can.
+func (c *crowd) tellLapses() {
+	sum := 0
+	for i, s := range c.servers {
+		n, said := s.lapsesOf()
+		sum += n
+		for _, words := range said {
+			c.report.note("server-%d said: %s", i, words)
+		}
+	}
+	c.report.value("leases that ran out", "of the servers' memberships, since they were started", float64(sum), "")
 }
 
 // wakeChosen gives every chosen runner a job, one after the other.

@@ -2,12 +2,14 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +39,9 @@ type server struct {
 
 	mu  sync.Mutex
 	log []byte // the end of what it said
+	// lapsed are what it said of leases that ran out, the first few, and how many there were.
+	lapsed []string
+	lapses int
 }
 
 // errLost: a server ended while it was measured.
@@ -130,10 +135,28 @@ func (s *server) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, p...)
+	if bytes.Contains(p, []byte(lapseWords)) {
+		if s.lapses++; len(s.lapsed) < lapsesKept {
+			s.lapsed = append(s.lapsed, strings.TrimSpace(string(p)))
+		}
+	}
 	if over := len(s.log) - wordsMax; over > 0 {
 		s.log = append(s.log[:0], s.log[over:]...)
 	}
 	return len(p), nil
+}
+
+// A member of a fleet says so when its lease ran out; a few of these words are kept.
+const (
+	lapseWords = "lease ran out"
+	lapsesKept = 3
+)
+
+// lapsesOf is how many leases of a server ran out, and what it said of the first.
+func (s *server) lapsesOf() (int, []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lapses, slices.Clone(s.lapsed)
 }
 
 // words is the end of the server's own log.
