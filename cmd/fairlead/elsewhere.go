@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/api/fairlead/runner/v1/runnerv1connect"
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
@@ -151,12 +149,7 @@ func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpap
 }
 
 func (p polls) passOn(in domain.PartitionID, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
-	body, err := proto.Marshal(req)
-	if err != nil {
-		return nil, err
-	}
-	wait := min(time.Duration(req.GetWaitMs())*time.Millisecond, pollDefault)
-	passed := p.server.fleet.peers.PassOn(in, body, wait)
+	passed := p.server.fleet.peers.PassOn(in, req, min(time.Duration(req.GetWaitMs())*time.Millisecond, pollDefault))
 	if passed == nil {
 		return nil, nil
 	}
@@ -179,46 +172,25 @@ func (p passedOn) Look(context.Context) (limit time.Duration, over bool) {
 
 // End implements httpapi.Poll.
 func (p passedOn) End() (*runnerv1.ExchangeResponse, error) {
-	answer, err := p.Passed.End()
+	res, err := p.Passed.End()
 	if errors.Is(err, peer.ErrHere) {
-		return nil, httpapi.ErrAgain
+		err = httpapi.ErrAgain
 	}
-	if err != nil {
-		return nil, err
-	}
-	res := new(runnerv1.ExchangeResponse)
-	return res, proto.Unmarshal(answer, res)
+	return res, err
 }
 
 // takePassed takes a poll in that came to another server of the fleet: it is peer's Take.
-func takePassed(api *httpapi.Server) func(context.Context, []byte, time.Duration) (peer.Poll, error) {
-	return func(ctx context.Context, body []byte, wait time.Duration) (peer.Poll, error) {
-		req := new(runnerv1.ExchangeRequest)
-		if err := proto.Unmarshal(body, req); err != nil {
-			return nil, domain.Reject(domain.CodeInvalidArgument, "The poll can't be read.")
-		}
-		req.WaitMs = max(wait.Milliseconds(), 1)
+func takePassed(api *httpapi.Server) func(context.Context, *runnerv1.ExchangeRequest) (peer.Poll, error) {
+	return func(ctx context.Context, req *runnerv1.ExchangeRequest) (peer.Poll, error) {
 		poll, err := api.BeginForwarded(ctx, req)
 		if err != nil {
 			return nil, err
 		}
 		if local, ok := poll.(*dispatch.Poll); ok {
-			return taken{local}, nil
+			return local, nil
 		}
 		return nil, errBetween
 	}
-}
-
-// taken is a poll of another server's runner.
-type taken struct{ *dispatch.Poll }
-
-// End implements peer.Poll.
-func (t taken) End() ([]byte, error) {
-	res, err := t.Poll.End()
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(res)
 }
 
 // lead calls the leader of a pool, here (nil) or elsewhere, and again while it changes.

@@ -272,7 +272,8 @@ func (s *server) wireFleet(api *httpapi.Server) (*peer.Server, error) {
 	}
 	return peer.NewServer(peer.ServerConfig{
 		Name: m.self.Name, Session: m.self.Session, Secret: m.secret, Shares: true,
-		Take: takePassed(api), Leads: s.dispatch.Leads, Receive: s.engine.Receive, Status: s.engine.Status, Look: m.driver.Kick, Herald: m.herald,
+		Take: takePassed(api), Leads: s.dispatch.Leads,
+		Receive: s.engine.Receive, Status: s.engine.Status, Look: m.driver.Kick, Herald: m.herald,
 		Log: s.log, Pass: func(w http.ResponseWriter, r *http.Request, c peer.Caller) {
 			api.ServeForwarded(w, r, credential.Principal{Kind: credential.Kind(c.Kind), ID: c.ID, Via: c.Via,
 				Tenant: c.Tenant}, c.Request)

@@ -27,7 +27,11 @@ func TestWhatPassesIsAskedAgainAndCounted(t *testing.T) {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 	ended, end := context.WithCancel(t.Context())
-	if err := r.again(ended, func() error { end(); return connect.NewError(connect.CodeUnavailable, "not now") }); err == nil {
+	err = r.again(ended, func() error {
+		end()
+		return connect.NewError(connect.CodeUnavailable, "not now")
+	})
+	if err == nil {
 		t.Error("a call without success became one when the measurement ended")
 	}
 }

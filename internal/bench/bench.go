@@ -138,7 +138,8 @@ func (s *stage) end() error {
 // finish completes the report after the work.
 func (s *stage) finish() (err error) {
 	if n, of := s.retries.count(); n > 0 {
-		s.report.value("calls made again", "of the preparations, after an answer that something can't be done now", float64(n), "")
+		s.report.value("calls made again", "of the preparations, after an answer that it can't be done now",
+			float64(n), "")
 		s.report.note("calls were made again after: %s", of)
 	}
 	if s.report.Disk.After, err = SyncTimes(s.folder); err != nil {

@@ -29,7 +29,8 @@ its own; every one is folded by the core on the way, and a sample is loaded and 
 	flags := command.Flags()
 	benchFlags(flags, &o)
 	flags.IntVar(&of.Jobs, "jobs", 2_000_000, "finished jobs")
-	flags.BoolVar(&of.Live, "no-archive", false, "leave the history in the database, and end without the archive's figures")
+	flags.BoolVar(&of.Live, "no-archive", false,
+		"leave the history in the database, and end without the archive's figures")
 	flags.IntVar(&of.Looks, "looks", 2_000, "runs that are shown, of those that were written")
 	flags.IntVar(&of.Load.Runners, "runners", 100, "runners")
 	flags.IntVar(&of.Load.Slots, "slots", 4, "slots of each runner")

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -18,7 +21,7 @@ type Poll interface {
 	Ring(ring func())
 	Look(ctx context.Context) (limit time.Duration, over bool)
 	// End gives the answer. It is called once.
-	End() ([]byte, error)
+	End() (*runnerv1.ExchangeResponse, error)
 }
 
 // guests are the polls of one stream of a peer. They wait without a goroutine each: news and the end
@@ -122,11 +125,13 @@ func (g *guests) read(from *bufio.Reader) {
 func (g *guests) take(f frame) {
 	defer g.barrier(f.poll)
 	wait, n := binary.Uvarint(f.body)
-	if n <= 0 {
+	req := new(runnerv1.ExchangeRequest)
+	if n <= 0 || proto.Unmarshal(f.body[n:], req) != nil {
 		g.say(frame{kind: frameRefused, poll: f.poll})
 		return
 	}
-	poll, err := g.server.cfg.Take(g.ctx, f.body[n:], time.Duration(min(wait, pollMsMax))*time.Millisecond)
+	req.WaitMs = int64(min(max(wait, 1), pollMsMax))
+	poll, err := g.server.cfg.Take(g.ctx, req)
 	if err != nil {
 		g.say(frame{kind: refusal(err), poll: f.poll})
 		return
@@ -215,7 +220,11 @@ func (o *guest) next(limit time.Duration, over bool) step {
 
 func (o *guest) end() {
 	g := o.of
-	answer, err := o.poll.End()
+	res, err := o.poll.End()
+	var answer []byte
+	if err == nil {
+		answer, err = proto.Marshal(res)
+	}
 	g.mu.Lock()
 	silent := o.left
 	delete(g.polls, o.id)

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -56,8 +59,9 @@ type Passed struct {
 }
 
 // PassOn passes a poll on that brings nothing; nil: the leader takes such polls one by one only.
-func (p *Peers) PassOn(partition domain.PartitionID, body []byte, wait time.Duration) *Passed {
-	if len(body) > pollBytesMax-binary.MaxVarintLen64 {
+func (p *Peers) PassOn(partition domain.PartitionID, req *runnerv1.ExchangeRequest, wait time.Duration) *Passed {
+	body, err := proto.Marshal(req)
+	if err != nil || len(body) > pollBytesMax-binary.MaxVarintLen64 {
 		return nil
 	}
 	p.mu.Lock()
@@ -92,7 +96,15 @@ func (o *Passed) Left() time.Duration { return time.Until(o.until) + pollSlack }
 func (o *Passed) News() <-chan struct{} { return o.news }
 
 // End gives the answer. Nobody waits for it any more when it has not come.
-func (o *Passed) End() ([]byte, error) {
+func (o *Passed) End() (*runnerv1.ExchangeResponse, error) {
+	if err := o.leave(); err != nil {
+		return nil, err
+	}
+	res := new(runnerv1.ExchangeResponse)
+	return res, proto.Unmarshal(o.answer, res)
+}
+
+func (o *Passed) leave() error {
 	r := o.relay
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +116,7 @@ func (o *Passed) End() ([]byte, error) {
 			knock(r.knock)
 		}
 	}
-	return o.answer, o.err
+	return o.err
 }
 
 // settle ends a poll; mu is held.

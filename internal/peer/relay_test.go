@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/store"
 )
@@ -36,16 +38,16 @@ type seat struct {
 	said string
 }
 
-func (c *chair) take(_ context.Context, body []byte, wait time.Duration) (Poll, error) {
-	switch {
-	case strings.HasPrefix(string(body), "stranger"):
+func (c *chair) take(_ context.Context, req *runnerv1.ExchangeRequest) (Poll, error) {
+	switch req.GetSession() {
+	case "stranger":
 		return nil, domain.Reject(domain.CodeInvalidArgument, "Who is that?")
-	case strings.HasPrefix(string(body), "panic"):
+	case "panic":
 		panic("this poll")
 	}
-	s := &seat{chair: c, until: time.Now().Add(wait)}
+	s := &seat{chair: c, until: time.Now().Add(time.Duration(req.GetWaitMs()) * time.Millisecond)}
 	c.mu.Lock()
-	c.polls[string(body)] = s
+	c.polls[req.GetSession()] = s
 	c.mu.Unlock()
 	c.took.Add(1)
 	return s, nil
@@ -75,14 +77,14 @@ func (s *seat) Look(context.Context) (time.Duration, bool) {
 	return left, s.said != "" || left <= 0
 }
 
-func (s *seat) End() ([]byte, error) {
+func (s *seat) End() (*runnerv1.ExchangeResponse, error) {
 	s.chair.ended.Add(1)
 	if s.chair.moved.Load() {
 		return nil, domain.Reject(domain.CodeNotOwner, "Not here.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []byte(s.said), nil
+	return &runnerv1.ExchangeResponse{Token: s.said}, nil
 }
 
 // newChair is a leader with a server of its own; it speaks HTTP/2 without TLS.
@@ -112,9 +114,9 @@ func follower(t *testing.T, o *office, web *httptest.Server) *Peers {
 	return p
 }
 
-func passed(t *testing.T, p *Peers, body string, wait time.Duration) *Passed {
+func passed(t *testing.T, p *Peers, session string, wait time.Duration) *Passed {
 	t.Helper()
-	one := p.PassOn(home, []byte(body), wait)
+	one := p.PassOn(home, &runnerv1.ExchangeRequest{Session: session}, wait)
 	if one == nil {
 		t.Fatal("the poll is to go the ordinary way")
 	}
@@ -129,7 +131,7 @@ func answerOf(t *testing.T, one *Passed) (string, error) {
 		t.Fatal("no answer came")
 	}
 	answer, err := one.End()
-	return string(answer), err
+	return answer.GetToken(), err
 }
 
 func TestPollsArePassedOnOverOneStream(t *testing.T) {
@@ -223,7 +225,7 @@ func TestAnOlderMemberGetsPollsOneByOne(t *testing.T) {
 	if _, err := answerOf(t, one); !errors.Is(err, ErrOrdinary) {
 		t.Errorf("a poll that the leader can't take: %v", err)
 	}
-	if p.PassOn(home, []byte("two"), time.Hour) != nil || c.took.Load() != 0 {
+	if p.PassOn(home, &runnerv1.ExchangeRequest{Session: "two"}, time.Hour) != nil || c.took.Load() != 0 {
 		t.Error("it was tried once more")
 	}
 	o.server.cfg.Take = c.take // it is replaced by a later version
@@ -251,7 +253,7 @@ func TestAPollThatIsPassedOnHoldsLittle(t *testing.T) {
 	body := strings.Repeat("x", 200)
 	all := make([]*Passed, polls)
 	for i := range all {
-		all[i] = passed(t, p, body+string(rune('a'+i%26))+strings.Repeat("y", i%50), time.Hour)
+		all[i] = passed(t, p, fmt.Sprint(body, i), time.Hour)
 	}
 	within(t, "all wait", func() bool { return c.took.Load() == polls+1 })
 	bytesThen, goroutinesThen := held()

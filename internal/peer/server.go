@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 )
@@ -56,9 +57,9 @@ type ServerConfig struct {
 	// Pass serves a request that came to another server, on behalf of its caller. The path
 	// is that of the original request.
 	Pass func(w http.ResponseWriter, r *http.Request, c Caller)
-	// Take takes in a poll of another server's runner, which may wait that long; nil: polls are passed
-	// on one by one, as requests. Leads says whether the pools of a partition are led here.
-	Take  func(ctx context.Context, body []byte, wait time.Duration) (Poll, error)
+	// Take takes in a poll of another server's runner; nil: polls are passed on one by one, as requests.
+	// Leads says whether the pools of a partition are led here.
+	Take  func(ctx context.Context, req *runnerv1.ExchangeRequest) (Poll, error)
 	Leads func(domain.PartitionID) bool
 	// Look hears from a peer that the fleet changed.
 	Look func()
