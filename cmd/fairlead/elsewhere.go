@@ -129,9 +129,10 @@ type polls struct{ server *server }
 func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
 	if p.server.fleet != nil {
 		in, ok := p.server.dispatch.PoolOfSession(domain.SessionID(req.GetSession()))
+		if !ok { // a runner that has just registered may be known to the leader only
+			in = defaultPool.Partition()
+		}
 		switch {
-		case !ok:
-			return nil, nil
 		case p.server.dispatch.Leads(in):
 		case httpapi.Forwarded(ctx):
 			return nil, errBetween

@@ -76,7 +76,7 @@ func (r *retries) count() (sum int, of string) {
 const (
 	paceSlow = 100 * time.Millisecond // an answer that took longer says that the machine is behind
 	paceLow  = 5 * time.Millisecond
-	paceHigh = 2 * time.Second
+	paceHigh = 500 * time.Millisecond
 )
 
 // pace rests between calls that prepare a measurement, so that a machine that is behind can do what
