@@ -59,8 +59,8 @@ type archived struct {
 func History(ctx context.Context, o Options, of HistoryOptions) (*Report, error) {
 	of.Load.Ahead = max(2*of.Load.Runners*of.Load.Slots/of.Load.Jobs, 2)
 	settings := map[string]any{"jobs_of_history": of.Jobs, "archive": !of.Live, "looks": of.Looks,
-		"runners": of.Load.Runners, "slots": of.Load.Slots, "warm": of.Load.Warm.String(), "duration": of.Load.Duration.String(),
-		"shape": of.Load.Shape, "jobs_of_a_run": of.Load.Jobs}
+		"runners": of.Load.Runners, "slots": of.Load.Slots, "warm": of.Load.Warm.String(),
+		"duration": of.Load.Duration.String(), "shape": of.Load.Shape, "jobs_of_a_run": of.Load.Jobs}
 	return measure(ctx, "history", o, "server", settings, func(ctx context.Context, s *stage) error {
 		return (&past{stage: s, of: of}).run(ctx)
 	})
