@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +71,20 @@ func TestAPaceFollowsTheAnswers(t *testing.T) {
 	}
 	if p.next() != 0 {
 		t.Errorf("a rest of %s after many quick answers", p.next())
+	}
+}
+
+// Leases that ran out are counted by the words of whoever lost them.
+func TestAServerSaysThatItsLeaseRanOut(t *testing.T) {
+	source, err := os.ReadFile("../fleet/driver.go")
+	if err != nil || !strings.Contains(string(source), `Warn("`+lapseWords) {
+		t.Errorf("no server says %q: %v", lapseWords, err)
+	}
+	var s server
+	for range 5 {
+		_, _ = s.Write([]byte("level=WARN msg=\"" + lapseWords + "; not answering\" late=1s\n"))
+	}
+	if n, said := s.lapsesOf(); n != 5 || len(said) != lapsesKept {
+		t.Errorf("%d, %q", n, said)
 	}
 }
