@@ -46,7 +46,8 @@ const (
 	crowdAgain = time.Second
 )
 
-// Aims of a runner that waits, in KiB of the server's memory, and of all of them.
+// Aims of a runner that waits, in KiB of the server's memory (of a connection of its own, and of all
+// servers of a fleet, the second), and of all of them.
 const (
 	crowdAimShared = 20
 	crowdAimOwn    = 24
@@ -391,7 +392,7 @@ func (c *crowd) tell(before, after held, most, exchanges int64, took float64) {
 	r, n := c.report, float64(c.of.Runners)
 	each := func(bytes int64) float64 { return float64(bytes) / n / 1024 }
 	aim := float64(crowdAimShared)
-	if c.of.Connections == 0 {
+	if c.of.Connections == 0 || c.of.Servers > 1 {
 		aim = crowdAimOwn
 	}
 	r.value("memory of a runner", "resident memory at most in the window, less that before, by runners",
