@@ -12,6 +12,7 @@ import (
 	"github.com/fairlead-ci/fairlead/api/fairlead/v1/fairleadv1connect"
 	"github.com/fairlead-ci/fairlead/internal/control"
 	"github.com/fairlead-ci/fairlead/internal/credential"
+	"github.com/fairlead-ci/fairlead/internal/dispatch"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
@@ -120,14 +121,24 @@ func (d desk) Exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*run
 	return res, err
 }
 
-// polls takes exchanges in where their pool is led. Others go the way of desk.
+// polls takes exchanges in where their pool is led. Those that only wait are passed on to the leader
+// together; others go the way of desk.
 type polls struct{ server *server }
 
 // Begin implements httpapi.Polls.
 func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
 	if p.server.fleet != nil {
 		in, ok := p.server.dispatch.PoolOfSession(domain.SessionID(req.GetSession()))
-		if !ok || !p.server.dispatch.Leads(in) {
+		if !ok { // a runner that has just registered may be known to the leader only
+			in = defaultPool.Partition()
+		}
+		switch {
+		case p.server.dispatch.Leads(in):
+		case httpapi.Forwarded(ctx):
+			return nil, errBetween
+		case httpapi.Idle(req):
+			return p.passOn(in, req)
+		default:
 			return nil, nil
 		}
 	}
@@ -136,6 +147,51 @@ func (p polls) Begin(ctx context.Context, req *runnerv1.ExchangeRequest) (httpap
 		return nil, err
 	}
 	return poll, nil
+}
+
+func (p polls) passOn(in domain.PartitionID, req *runnerv1.ExchangeRequest) (httpapi.Poll, error) {
+	passed := p.server.fleet.peers.PassOn(in, req, min(time.Duration(req.GetWaitMs())*time.Millisecond, pollDefault))
+	if passed == nil {
+		return nil, nil
+	}
+	return passedOn{passed}, nil
+}
+
+// passedOn is a poll that the leader answers.
+type passedOn struct{ *peer.Passed }
+
+// Look implements httpapi.Poll.
+func (p passedOn) Look(context.Context) (limit time.Duration, over bool) {
+	select {
+	case <-p.News():
+		return 0, true
+	default:
+	}
+	left := p.Left()
+	return left, left <= 0
+}
+
+// End implements httpapi.Poll.
+func (p passedOn) End() (*runnerv1.ExchangeResponse, error) {
+	res, err := p.Passed.End()
+	if errors.Is(err, peer.ErrHere) {
+		err = httpapi.ErrAgain
+	}
+	return res, err
+}
+
+// takePassed takes a poll in that came to another server of the fleet: it is peer's Take.
+func takePassed(api *httpapi.Server) func(context.Context, *runnerv1.ExchangeRequest) (peer.Poll, error) {
+	return func(ctx context.Context, req *runnerv1.ExchangeRequest) (peer.Poll, error) {
+		poll, err := api.BeginForwarded(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if local, ok := poll.(*dispatch.Poll); ok {
+			return local, nil
+		}
+		return nil, errBetween
+	}
 }
 
 // lead calls the leader of a pool, here (nil) or elsewhere, and again while it changes.

@@ -272,6 +272,7 @@ func (s *server) wireFleet(api *httpapi.Server) (*peer.Server, error) {
 	}
 	return peer.NewServer(peer.ServerConfig{
 		Name: m.self.Name, Session: m.self.Session, Secret: m.secret, Shares: true,
+		Take: takePassed(api), Leads: s.dispatch.Leads,
 		Receive: s.engine.Receive, Status: s.engine.Status, Look: m.driver.Kick, Herald: m.herald,
 		Log: s.log, Pass: func(w http.ResponseWriter, r *http.Request, c peer.Caller) {
 			api.ServeForwarded(w, r, credential.Principal{Kind: credential.Kind(c.Kind), ID: c.ID, Via: c.Via,
@@ -284,6 +285,7 @@ func (s *server) wireFleet(api *httpapi.Server) (*peer.Server, error) {
 func (s *server) newPeers() error {
 	config := peer.Config{Self: s.name, Secret: s.fleet.secret, Log: s.log,
 		Moved: func(p domain.PartitionID, at store.Position) { s.engine.News(p, at) },
+		Leads: func(p domain.PartitionID) bool { return s.dispatch.Leads(p) },
 		Look:  func() { s.fleet.driver.Kick() },
 	}
 	if s.o.TLSCert != "" {

@@ -35,6 +35,7 @@ type agent struct {
 	sequence, offer uint64
 	token, proof    string        // the highest acknowledgement seen
 	patience        time.Duration // of a poll
+	retries         *retries
 }
 
 // order is a lease whose manifest was verified.
@@ -66,20 +67,26 @@ func (s *stage) enlist(ctx context.Context, name string, slots int) (*agent, err
 // enlistOver registers a runner with a one-time token, the way every runner does.
 func (s *stage) enlistOver(ctx context.Context, client runnerv1connect.RunnerServiceClient, name string, slots int,
 	labels []string) (*agent, error) {
-	token, err := s.server.client.Pools.CreateRegistrationToken(
-		ctx,
-		&fairleadv1.CreateRegistrationTokenRequest{Pool: "default"},
-	)
+	var token *fairleadv1.CreateRegistrationTokenResponse
+	err := s.retries.again(ctx, func() (err error) {
+		token, err = s.server.client.Pools.CreateRegistrationToken(ctx,
+			&fairleadv1.CreateRegistrationTokenRequest{Pool: "default"})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make registration token: %w", err)
 	}
-	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: client, patience: pollFor}
-	answer, err := a.register(
-		ctx,
-		&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name, Labels: labels,
-			Capacity: uint32(slots), Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
-			ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()},
-	)
+	a := &agent{secret: uuid.NewString(), keys: manifest.Keyring{}, client: client, patience: pollFor, retries: &s.retries}
+	var answer *runnerv1.RegisterResponse
+	err = s.retries.again(ctx, func() (err error) {
+		answer, err = a.client.Register(
+			ctx,
+			&runnerv1.RegisterRequest{Protocol: protocol, Token: token.GetToken(), Name: name, Labels: labels,
+				Capacity: uint32(slots), Isolation: "process", Version: s.options.Version, Os: runtime.GOOS, Arch: runtime.GOARCH,
+				ResumeDigest: domain.DigestOf([]byte(a.secret)).Hex()},
+		)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", name, err)
 	}
@@ -90,24 +97,6 @@ func (s *stage) enlistOver(ctx context.Context, client runnerv1connect.RunnerSer
 	}
 	a.runner, a.session = answer.GetRunner(), answer.GetSession()
 	return a, nil
-}
-
-// registerFor is how long a pool may be between two servers of a fleet.
-const registerFor = time.Minute
-
-// register asks again while nobody owns the pool, as a runner does: what was refused so did not happen.
-func (a *agent) register(ctx context.Context, req *runnerv1.RegisterRequest) (*runnerv1.RegisterResponse, error) {
-	for begun := time.Now(); ; {
-		answer, err := a.client.Register(ctx, req)
-		if connect.CodeOf(err) != connect.CodeUnavailable || time.Since(begun) > registerFor {
-			return answer, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
 }
 
 func (a *agent) exchange(ctx context.Context, req *runnerv1.ExchangeRequest) (*runnerv1.ExchangeResponse, error) {
@@ -179,10 +168,14 @@ func (a *agent) conclude(ctx context.Context, o order, end uint64, chunks ...*ru
 		steps = append(steps, &runnerv1.Step{Index: uint32(step.Index), Outcome: string(domain.OutcomeSuccess),
 			Conclusion: string(domain.OutcomeSuccess), StartedUs: now, FinishedUs: now})
 	}
-	answer, err := a.exchange(ctx, &runnerv1.ExchangeRequest{Chunks: chunks, Results: []*runnerv1.Result{{
-		Attempt: o.lease.GetAttempt(), Epoch: o.lease.GetEpoch(), Outcome: string(domain.OutcomeSuccess), Steps: steps,
-		LogEnd: end, Effect: string(domain.EffectNone), AtUs: now,
-		Digest: string(domain.DigestOf([]byte(o.lease.GetAttempt())))}}})
+	var answer *runnerv1.ExchangeResponse
+	err := a.retries.again(ctx, func() (err error) {
+		answer, err = a.exchange(ctx, &runnerv1.ExchangeRequest{Chunks: chunks, Results: []*runnerv1.Result{{
+			Attempt: o.lease.GetAttempt(), Epoch: o.lease.GetEpoch(), Outcome: string(domain.OutcomeSuccess), Steps: steps,
+			LogEnd: end, Effect: string(domain.EffectNone), AtUs: now,
+			Digest: string(domain.DigestOf([]byte(o.lease.GetAttempt())))}}})
+		return err
+	})
 	if err != nil {
 		return err
 	}

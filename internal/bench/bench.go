@@ -24,6 +24,8 @@ type Options struct {
 	Pprof     bool     // serve profiles without one being written
 	Flags     []string // further ones of the server
 	Progress  io.Writer
+
+	lost func(error) // told when a server ends that nobody ended
 }
 
 // RunOptions are those of Run.
@@ -59,6 +61,7 @@ type stage struct {
 	report  *Report
 	before  Usage // of the server
 	own     Usage // of this process
+	retries retries
 }
 
 // measure makes a folder, starts a server there, lets work measure it, and ends both.
@@ -69,6 +72,8 @@ func measure(ctx context.Context, kind string, o Options, command string, settin
 		return nil, fmt.Errorf("bench %s: %w", kind, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	ctx, done := o.watched(ctx)
+	defer done(nil)
 	s := &stage{options: o, folder: folder, report: &Report{Bench: kind, Version: o.Version, Go: runtime.Version(),
 		Settings: settings, Notes: []string{}}}
 	if s.report.Machine, err = Describe(folder); err != nil {
@@ -88,10 +93,22 @@ func measure(ctx context.Context, kind string, o Options, command string, settin
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
-	if err := work(ctx, s); err != nil {
+	err = work(ctx, s)
+	if lost := context.Cause(ctx); err != nil && errors.Is(lost, errLost) {
+		return nil, fmt.Errorf("bench %s: %w", kind, lost)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("bench %s: %w\n%s", kind, err, s.server.words())
 	}
 	return s.report, s.finish()
+}
+
+// watched gives a context that also ends when a server that these options start ends by itself: a
+// measurement that waits for an answer of it would wait for ever.
+func (o *Options) watched(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	o.lost = cancel
+	return ctx, cancel
 }
 
 // begin marks the moment from which on usage counts; a measurement calls it again when
@@ -120,6 +137,11 @@ func (s *stage) end() error {
 
 // finish completes the report after the work.
 func (s *stage) finish() (err error) {
+	if n, of := s.retries.count(); n > 0 {
+		s.report.value("calls made again", "of the preparations, after an answer that it can't be done now",
+			float64(n), "")
+		s.report.note("calls were made again after: %s", of)
+	}
 	if s.report.Disk.After, err = SyncTimes(s.folder); err != nil {
 		return err
 	}

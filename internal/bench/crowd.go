@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type CrowdOptions struct {
 	Servers     int           // of a fleet, which the runners spread over
 	Poll        time.Duration // what a poll asks to wait
 	Window      time.Duration // that is watched, when all of them wait
+	MemberTTL   time.Duration // how long a server of the fleet that says nothing is a member; 0: memberTTL
 	Jobs        int           // then so many runners, drawn at random, get a job each
 }
 
@@ -38,11 +40,14 @@ const (
 	crowdPatience = time.Minute
 	// crowdBetween is the part of the crowd that may be between two polls.
 	crowdBetween = 50
+	// crowdTell is after how many registrations there is word of it.
+	crowdTell = 5000
 	// crowdAgain is the pause after an exchange that failed.
 	crowdAgain = time.Second
 )
 
-// Aims of a runner that waits, in KiB of the server's memory, and of all of them.
+// Aims of a runner that waits, in KiB of the server's memory (of a connection of its own, and of all
+// servers of a fleet, the second), and of all of them.
 const (
 	crowdAimShared = 20
 	crowdAimOwn    = 24
@@ -78,12 +83,14 @@ func Crowd(ctx context.Context, o Options, of CrowdOptions) (*Report, error) {
 	o.Pprof = true
 	if of.Servers > 1 {
 		settings["servers"] = of.Servers
+		of.MemberTTL = cmp.Or(of.MemberTTL, memberTTL)
+		settings["member-ttl"] = of.MemberTTL.String()
 		shared, err := os.MkdirTemp(o.Folder, "fairlead-bench-shared-")
 		if err != nil {
 			return nil, fmt.Errorf("bench runners: %w", err)
 		}
 		defer func() { _ = removeAll(shared) }()
-		o.Flags = []string{"--shared", shared, "--name", "server-0"}
+		o.Flags = []string{"--shared", shared, "--member-ttl", of.MemberTTL.String(), "--name", "server-0"}
 	}
 	return measure(ctx, "runners", o, "server", settings, func(ctx context.Context, s *stage) (err error) {
 		c := &crowd{stage: s, of: of, chosen: map[int]bool{}, orders: make(chan taken, 1)}
@@ -204,8 +211,8 @@ func (c *crowd) settleFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := a.wait(ctx)
-	if err != nil {
+	var o order
+	if err := c.retries.again(ctx, func() (err error) { o, err = a.wait(ctx); return err }); err != nil {
 		return err
 	}
 	return a.conclude(ctx, o, 0)
@@ -222,6 +229,8 @@ func (c *crowd) gather(ctx, work context.Context, group *errgroup.Group) error {
 	enlist, enlisting := errgroup.WithContext(ctx)
 	enlist.SetLimit(enlistAtOnce)
 	desk := runnerClient(c.server.url, &http.Transport{MaxIdleConnsPerHost: enlistAtOnce})
+	var slow pace
+	var registered atomic.Int64
 	for i := range c.of.Runners {
 		if enlisting.Err() != nil {
 			break
@@ -232,9 +241,18 @@ func (c *crowd) gather(ctx, work context.Context, group *errgroup.Group) error {
 				labels = []string{chosenLabel}
 			}
 			// A runner registers over a connection that it needs no more, and polls over another.
+			pause(enlisting, slow.next())
+			before, _ := c.retries.count()
+			began := time.Now()
 			a, err := c.enlistOver(enlisting, desk, fmt.Sprint("agent-", i), 1, labels)
 			if err != nil {
 				return err
+			}
+			tries, _ := c.retries.count()
+			slow.answered(began, time.Now(), tries > before)
+			if done := registered.Add(1); done%crowdTell == 0 {
+				c.progress("%d runners are registered, %d wait; the rest between two registrations is %s", done,
+					c.waiting.Load(), slow.next().Round(time.Millisecond))
 			}
 			if c.of.Connections > 0 {
 				a.client = c.clients[i%len(c.clients)]
@@ -255,6 +273,10 @@ func (c *crowd) gather(ctx, work context.Context, group *errgroup.Group) error {
 	}
 	c.report.value("registration", "token and identity, eight beside each other, while those before poll",
 		float64(c.of.Runners)/took, "runners/s")
+	if slow.most > 0 {
+		c.report.value("· longest rest", "between two registrations of one of the eight: the machine was behind",
+			float64(slow.most.Milliseconds()), "ms")
+	}
 	c.report.value("· server's processor time", "of a registration, and the polls meanwhile",
 		now.since(used).CPU/float64(c.of.Runners)*1e6, "us")
 	// Some are always between two polls.
@@ -370,7 +392,7 @@ func (c *crowd) tell(before, after held, most, exchanges int64, took float64) {
 	r, n := c.report, float64(c.of.Runners)
 	each := func(bytes int64) float64 { return float64(bytes) / n / 1024 }
 	aim := float64(crowdAimShared)
-	if c.of.Connections == 0 {
+	if c.of.Connections == 0 || c.of.Servers > 1 {
 		aim = crowdAimOwn
 	}
 	r.value("memory of a runner", "resident memory at most in the window, less that before, by runners",
@@ -390,6 +412,23 @@ func (c *crowd) tell(before, after held, most, exchanges int64, took float64) {
 	if c.failure != nil {
 		r.note("the first failure: %v", c.failure)
 	}
+	if c.of.Servers > 1 {
+		c.tellLapses()
+	}
+}
+
+// tellLapses counts leases that ran out, of servers that all live: the machine had more to do than it
+// can.
+func (c *crowd) tellLapses() {
+	sum := 0
+	for i, s := range c.servers {
+		n, said := s.lapsesOf()
+		sum += n
+		for _, words := range said {
+			c.report.note("server-%d said: %s", i, words)
+		}
+	}
+	c.report.value("leases that ran out", "of the servers' memberships, since they were started", float64(sum), "")
 }
 
 // wakeChosen gives every chosen runner a job, one after the other.
@@ -400,7 +439,8 @@ func (c *crowd) wakeChosen(ctx context.Context, first accepted) error {
 	c.progress("%d jobs, one at a time, for runners drawn at random", c.of.Jobs)
 	ready := newTimes()
 	for range c.of.Jobs {
-		if _, err := c.ask(ctx, first, crowdJob); err != nil {
+		// One that a server refused did not happen; of one without an answer the client knows by its key.
+		if err := c.retries.again(ctx, func() error { _, err := c.ask(ctx, first, crowdJob); return err }); err != nil {
 			return err
 		}
 		var got taken
@@ -409,7 +449,8 @@ func (c *crowd) wakeChosen(ctx context.Context, first accepted) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		at, err := c.readyAt(ctx, got)
+		var at time.Time
+		err := c.retries.again(ctx, func() (err error) { at, err = c.readyAt(ctx, got); return err })
 		if err != nil {
 			return err
 		}

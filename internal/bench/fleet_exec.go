@@ -43,6 +43,8 @@ func measureFleet(ctx context.Context, kind string, o Options, of FailoverOption
 		return nil, fmt.Errorf("bench %s: %w", kind, err)
 	}
 	defer func() { err = errors.Join(err, removeAll(folder)) }()
+	ctx, done := o.watched(ctx)
+	defer done(nil)
 	s := &fleetStage{options: o, folder: folder, report: &Report{Bench: kind, Version: o.Version, Go: runtime.Version(),
 		Settings: settings, Notes: []string{}}}
 	if s.report.Machine, err = Describe(folder); err != nil {

@@ -20,6 +20,8 @@ type HistoryOptions struct {
 	Jobs  int // of finished history
 	Looks int // at runs and lists
 	Load  FleetOptions
+	// Live leaves the history in the database: the archive is not measured.
+	Live bool
 }
 
 const (
@@ -56,9 +58,9 @@ type archived struct {
 // the same load again; then all history is archived, and looked at once more.
 func History(ctx context.Context, o Options, of HistoryOptions) (*Report, error) {
 	of.Load.Ahead = max(2*of.Load.Runners*of.Load.Slots/of.Load.Jobs, 2)
-	settings := map[string]any{"jobs_of_history": of.Jobs, "looks": of.Looks, "runners": of.Load.Runners,
-		"slots": of.Load.Slots, "warm": of.Load.Warm.String(), "duration": of.Load.Duration.String(),
-		"shape": of.Load.Shape, "jobs_of_a_run": of.Load.Jobs}
+	settings := map[string]any{"jobs_of_history": of.Jobs, "archive": !of.Live, "looks": of.Looks,
+		"runners": of.Load.Runners, "slots": of.Load.Slots, "warm": of.Load.Warm.String(),
+		"duration": of.Load.Duration.String(), "shape": of.Load.Shape, "jobs_of_a_run": of.Load.Jobs}
 	return measure(ctx, "history", o, "server", settings, func(ctx context.Context, s *stage) error {
 		return (&past{stage: s, of: of}).run(ctx)
 	})
@@ -70,6 +72,7 @@ type past struct {
 	of    HistoryOptions
 	first accepted
 	seed  seeded
+	told  int // figures that were said
 }
 
 func (p *past) run(ctx context.Context) (err error) {
@@ -81,12 +84,15 @@ func (p *past) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	p.tell()
 	if err := p.grow(ctx); err != nil {
 		return err
 	}
+	p.tell()
 	if err := p.look(ctx, "", true); err != nil {
 		return err
 	}
+	p.tell()
 	full, err := p.load(ctx, "full")
 	if err != nil {
 		return err
@@ -95,10 +101,24 @@ func (p *past) run(ctx context.Context) (err error) {
 	p.report.value("throughput, full store", "the same load", full, "jobs/s")
 	p.report.value("full to empty", "of throughput", full/empty, "")
 	p.report.aim(historyAim)
+	p.tell()
+	if p.of.Live {
+		return nil
+	}
 	if err := p.store(ctx); err != nil {
 		return err
 	}
+	p.tell()
 	return p.look(ctx, ", archived", false)
+}
+
+// tell says the figures that are known by now: with millions of jobs the last ones come hours later, and
+// whoever stops then has the others.
+func (p *past) tell() {
+	for _, f := range p.report.Figures[p.told:] {
+		p.progress("  %s", f.line())
+	}
+	p.told = len(p.report.Figures)
 }
 
 // load puts the load of many runners on the server and gives the jobs in a second.

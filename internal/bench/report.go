@@ -75,6 +75,15 @@ type Figure struct {
 	Wait   *Wait   `json:"wait,omitempty"` // where another process counted
 }
 
+// line is a figure by itself.
+func (f *Figure) line() string {
+	if s := f.Spread; s != nil {
+		return fmt.Sprintf("%s: p50 %s ms, p99 %s ms, at most %s ms (%d)", f.Name, number(s.P50), number(s.P99),
+			number(s.Max), s.Count)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", f.Name, number(f.Value), f.Unit))
+}
+
 func (r *Report) spread(name, about string, t *times) {
 	if s := t.spread(); s.Count > 0 {
 		r.Figures = append(r.Figures, Figure{Name: name, About: about, Value: s.P50, Unit: "ms", Spread: s})

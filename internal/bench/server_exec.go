@@ -2,14 +2,17 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,11 +33,19 @@ type server struct {
 	url    string
 	pprof  string // address of its profiles; "" is none
 	client *client.Client
-	ended  chan error
+	ended  chan struct{} // closed when the process is gone
+	fault  error         // how it ended, when it has
+	doomed atomic.Bool   // it is to end
 
 	mu  sync.Mutex
 	log []byte // the end of what it said
+	// lapsed are what it said of leases that ran out, the first few, and how many there were.
+	lapsed []string
+	lapses int
 }
+
+// errLost: a server ended while it was measured.
+var errLost = errors.New("a server ended by itself")
 
 // environment is this process's without what would steer a server or a client: figures
 // must not depend on who takes them.
@@ -73,7 +84,7 @@ func startServer(ctx context.Context, o Options, command, folder string) (*serve
 
 // launch starts a server with a data folder and flags.
 func launch(ctx context.Context, o Options, command, data string, flags ...string) (*server, error) {
-	s := &server{data: data, ended: make(chan error, 1)}
+	s := &server{data: data, ended: make(chan struct{})}
 	s.cmd = exec.CommandContext(ctx, o.Program, append([]string{command, "--data", data}, flags...)...)
 	s.cmd.Env = environment(s.data)
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
@@ -94,14 +105,18 @@ func launch(ctx context.Context, o Options, command, data string, flags ...strin
 				ready <- url
 			}
 		}
-		s.ended <- s.cmd.Wait()
+		s.fault = s.cmd.Wait()
+		close(s.ended)
+		if !s.doomed.Load() && o.lost != nil && ctx.Err() == nil {
+			o.lost(fmt.Errorf("%w: %s: %v\n%s", errLost, s.url, s.cmd.ProcessState, s.words()))
+		}
 	}()
 	timer := time.NewTimer(startPatience)
 	defer timer.Stop()
 	select {
 	case s.url = <-ready:
-	case err := <-s.ended:
-		return nil, fmt.Errorf("start %s: it ended at once: %w\n%s", command, err, s.words())
+	case <-s.ended:
+		return nil, fmt.Errorf("start %s: it ended at once: %w\n%s", command, s.fault, s.words())
 	case <-timer.C:
 		return nil, errors.Join(fmt.Errorf("start %s: not ready within %s\n%s", command, startPatience, s.words()), s.stop())
 	}
@@ -120,10 +135,28 @@ func (s *server) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, p...)
+	if bytes.Contains(p, []byte(lapseWords)) {
+		if s.lapses++; len(s.lapsed) < lapsesKept {
+			s.lapsed = append(s.lapsed, strings.TrimSpace(string(p)))
+		}
+	}
 	if over := len(s.log) - wordsMax; over > 0 {
 		s.log = append(s.log[:0], s.log[over:]...)
 	}
 	return len(p), nil
+}
+
+// A member of a fleet says so when its lease ran out; a few of these words are kept.
+const (
+	lapseWords = "lease ran out"
+	lapsesKept = 3
+)
+
+// lapsesOf is how many leases of a server ran out, and what it said of the first.
+func (s *server) lapsesOf() (int, []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lapses, slices.Clone(s.lapsed)
 }
 
 // words is the end of the server's own log.
@@ -135,6 +168,7 @@ func (s *server) words() string {
 
 // kill ends the server as a power cut would, and returns once it is gone.
 func (s *server) kill() error {
+	s.doomed.Store(true)
 	if err := s.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill server: %w", err)
 	}
@@ -146,6 +180,7 @@ func (s *server) pid() int { return s.cmd.Process.Pid }
 
 // stop ends the server and waits for it.
 func (s *server) stop() error {
+	s.doomed.Store(true)
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop server: %w", err)
 	}

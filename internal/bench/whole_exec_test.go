@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -189,5 +190,38 @@ func TestAServerThatCannotStartIsAnErrorWithItsWords(t *testing.T) {
 	_, err := Dispatch(t.Context(), o, DispatchOptions{Runners: 1, Jobs: 1})
 	if err == nil || !strings.Contains(err.Error(), "it ended at once") || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Who waits for an answer of a server that is gone would wait for ever.
+func TestAServerThatDiesEndsTheMeasurement(t *testing.T) {
+	o := Options{Program: program, Version: "test", Folder: t.TempDir()}
+	_, err := measure(t.Context(), "death", o, "server", nil, func(ctx context.Context, s *stage) error {
+		if err := s.server.cmd.Process.Kill(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return errors.Join(ctx.Err(), s.server.stop()) // once more than at the end
+	})
+	if !errors.Is(err, errLost) || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAHistorySaysItsFiguresAsTheyCome(t *testing.T) {
+	var said strings.Builder
+	o := Options{Program: program, Version: "test", Folder: t.TempDir(), Progress: &said}
+	r, err := History(t.Context(), o, HistoryOptions{Jobs: 500, Looks: 5, Live: true,
+		Load: FleetOptions{Runners: 4, Slots: 2, Duration: time.Second, Shape: ShapeFan, Jobs: 5, LogBytes: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !has(r, "full to empty") || has(r, "archived") {
+		t.Errorf("figures %+v", r.Figures)
+	}
+	for _, f := range r.Figures {
+		if !strings.Contains(said.String(), f.line()) {
+			t.Errorf("%q was not said", f.line())
+		}
 	}
 }

@@ -25,7 +25,9 @@ and a poll of its own; they live in this process and execute nothing.
 Polls share connections over HTTP/2, as behind a balancer, since a process may open only so many. With
 --connections 0 each runner has a connection of its own over HTTP/1.1; server and this process then need a
 descriptor for each runner. With --servers the runners spread over a fleet, and memory and processor time
-are those of all its servers: the one that leads the pool hears all of them, the others pass polls on.`,
+are those of all its servers: the one that leads the pool hears all of them, the others pass polls on.
+Calls of the preparations that are refused for now are made again and counted, and registrations come more
+slowly while answers are slow.`,
 		Example: "  fairlead bench runners --runners 100000 --connections 4000\n" +
 			"  fairlead bench runners --runners 19900 --connections 0 --json",
 		Args: cobra.NoArgs,
@@ -37,6 +39,8 @@ are those of all its servers: the one that leads the pool hears all of them, the
 	flags.IntVar(&of.Connections, "connections", 40, "connections that their polls share, at most 200 polls each; "+
 		"0: one for each runner")
 	flags.IntVar(&of.Servers, "servers", 1, "servers of a fleet that the runners spread over; more than one need --store")
+	flags.DurationVar(&of.MemberTTL, "member-ttl", 0,
+		"how long a server of the fleet that says nothing is a member (default 2s)")
 	flags.DurationVar(&of.Poll, "poll", pollMost, "how long a poll asks to wait")
 	flags.DurationVar(&of.Window, "window", time.Minute, "how long to watch")
 	flags.IntVar(&of.Jobs, "jobs", 1000, "jobs for runners drawn at random, at most as many as there are runners")
@@ -75,6 +79,8 @@ func crowdBounds(of *bench.CrowdOptions) error {
 		}
 	}
 	switch {
+	case of.MemberTTL < 0 || of.MemberTTL > memberTTLMax:
+		return usagef("--member-ttl is %s; it must be at most %s", of.MemberTTL, memberTTLMax)
 	case of.Connections > 0 && of.Runners > of.Connections*pollsOfConnection:
 		return usagef("--connections is %d; %d runners need at least %d", of.Connections, of.Runners,
 			(of.Runners+pollsOfConnection-1)/pollsOfConnection)

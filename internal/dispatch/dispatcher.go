@@ -129,6 +129,9 @@ func (d *Dispatcher) wake(id domain.RunnerID) {
 	if p := d.polls[id]; p != nil && !p.woken {
 		p.woken = true
 		close(p.news)
+		if p.ring != nil {
+			p.ring()
+		}
 	}
 }
 

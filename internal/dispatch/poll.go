@@ -28,6 +28,7 @@ type Poll struct {
 	batches  bool                       // it takes manifests that are signed together
 	news     chan struct{}              // nil before the first Look
 	woken    bool                       // news is closed
+	ring     func()                     // called when it is; nil: nobody
 	quiet    bool                       // when it was taken in there was nothing to say
 	over     bool                       // it has left its place to whoever comes next
 	led      bool                       // this server led the pool when it left
@@ -226,6 +227,15 @@ func (p *Poll) wait(coming int) time.Duration {
 		p.company = now + companyMost
 	}
 	return min(p.company, p.deadline) - now
+}
+
+// Ring has news told by a call as well: whoever waits for thousands of polls needs no goroutine for each.
+// It is called with dispatch's lock held, so it neither waits nor calls back. What came before shows at
+// the next Look.
+func (p *Poll) Ring(ring func()) {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	p.ring = ring
 }
 
 // News is closed when there may be something to say. It is another channel after each Look.

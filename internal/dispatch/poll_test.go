@@ -103,3 +103,43 @@ func TestAnAnswerWaitsForLeasesOnTheirWay(t *testing.T) {
 		}
 	})
 }
+
+// News rings, also for one that waits without a goroutine of its own, and once for all that comes
+// before the next look.
+func TestNewsOfAPollRings(t *testing.T) {
+	inYard(t, func(t *testing.T, y *yard) {
+		h := y.register("one", 1)
+		begin := func(sequence uint64) *Poll {
+			p, err := y.dispatch.Begin(t.Context(), &runnerv1.ExchangeRequest{Session: h.session, Resume: h.secret,
+				Sequence: sequence, WaitMs: 45_000, Offers: []string{h.runner + "/0/1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		older, rings := begin(1), map[string]int{}
+		older.Ring(func() { rings["older"]++ })
+		if _, over := older.Look(t.Context()); over {
+			t.Fatal("an idle poll does not wait")
+		}
+		p := begin(2)
+		p.Ring(func() { rings["newer"]++ })
+		if _, over := older.Look(t.Context()); !over || rings["older"] != 1 {
+			t.Errorf("a poll whose place another took: over %v, rings %v", over, rings)
+		}
+		if _, over := p.Look(t.Context()); over {
+			t.Fatal("an idle poll does not wait")
+		}
+		y.request(home, 1, 1, nil)
+		synctest.Wait()
+		if rings["newer"] != 1 {
+			t.Errorf("a lease: rings %v", rings)
+		}
+		if _, over := p.Look(t.Context()); !over {
+			t.Error("a lease is nothing to say")
+		}
+		if res, err := p.End(); err != nil || len(res.GetLeases()) != 1 {
+			t.Errorf("answered with %d leases: %v", len(res.GetLeases()), err)
+		}
+	})
+}

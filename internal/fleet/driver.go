@@ -72,6 +72,10 @@ type Driver struct {
 	ended  chan struct{} // closed when the loop and all its work have ended
 	empty  chan struct{} // closed when everything was given back for good
 
+	// Of the loop, for whoever asks why a lease ran out.
+	late  time.Duration // how late the loop came to its turn, at most since the last renewal
+	asked time.Duration // when the last renewal was asked for
+
 	mu      sync.Mutex
 	inbox   []any
 	picture store.Picture
@@ -231,7 +235,9 @@ func (d *Driver) put(in any) {
 func (d *Driver) loop(ctx context.Context) {
 	h := d.cfg.Host
 	for {
-		woken := h.Wait(ctx, host.For{News: d.knock, Limit: max(0, d.member.WakeAt()-h.Elapsed())})
+		due := d.member.WakeAt()
+		woken := h.Wait(ctx, host.For{News: d.knock, Limit: max(0, due-h.Elapsed())})
+		d.late = max(d.late, h.Elapsed()-due)
 		if woken == host.Ended || ctx.Err() != nil {
 			break
 		}
@@ -270,6 +276,9 @@ func (d *Driver) take(ctx context.Context, in any) {
 	for _, eff := range effects {
 		d.carry(ctx, eff)
 	}
+	if _, ok := in.(Renewed); ok {
+		d.late = 0 // it counts from the last renewal
+	}
 	d.settled()
 }
 
@@ -290,6 +299,7 @@ func (d *Driver) settled() {
 func (d *Driver) carry(ctx context.Context, eff any) {
 	switch eff := eff.(type) {
 	case Renew:
+		d.asked = d.cfg.Host.Elapsed()
 		d.work(func() any { return d.renew(ctx, eff.Draining) })
 	case Take:
 		d.work(func() any {
@@ -307,7 +317,7 @@ func (d *Driver) carry(ctx context.Context, eff any) {
 	case Fence:
 		d.cfg.Engine.Fenced(ctx, eff.Partition, eff.Epoch)
 	case Yield:
-		d.cfg.Log.Warn("lease ran out; not answering for partitions until it is renewed")
+		d.cfg.Log.Warn("lease ran out; not answering for partitions until it is renewed", d.why()...)
 		d.cfg.Engine.Yield(true)
 	case Resume:
 		d.cfg.Engine.Yield(false)
@@ -323,6 +333,16 @@ func (d *Driver) carry(ctx context.Context, eff any) {
 	default:
 		panic(fmt.Sprintf("driver of member %s got an effect of type %T", d.cfg.Member.Name, eff))
 	}
+}
+
+// why says what a renewal was waiting for: the store, which had not answered for so long, or this
+// process, which came late to its own turn because the machine has more to do than it can.
+func (d *Driver) why() []any {
+	out := []any{"late", d.late, "ttl", d.cfg.TTL}
+	if d.member.renewing {
+		out = append(out, "store_silent", d.cfg.Host.Elapsed()-d.asked)
+	}
+	return out
 }
 
 // work runs f beside the loop; what it returns is an input.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -123,6 +124,7 @@ type town struct {
 	store store.Store
 	ttl   time.Duration
 	parts []domain.PartitionID
+	log   *slog.Logger // of drivers; nil: none
 
 	mu      sync.Mutex
 	servers map[string]*server
@@ -222,7 +224,7 @@ func (w *town) open(name string) *server {
 		sums: map[domain.StreamID]int{}}
 	s.engine.Observe(s.sees)
 	var err error
-	s.driver, err = New(Config{Store: s.gate, Engine: s.engine, TTL: w.ttl, Partitions: w.parts,
+	s.driver, err = New(Config{Store: s.gate, Engine: s.engine, TTL: w.ttl, Partitions: w.parts, Log: w.log,
 		Member: store.Member{Name: name, Session: fmt.Sprint(name, " ", len(w.servers)), Address: name, Format: 1},
 		Kick: func(_ context.Context, address string) {
 			if peer := w.server(address); peer != nil {

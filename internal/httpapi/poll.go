@@ -93,10 +93,59 @@ func (s *Server) servePoll(w http.ResponseWriter, r *http.Request) bool {
 	}
 	for {
 		limit, over := x.poll.Look(r.Context())
-		if over || !s.awaitNews(r.Context(), x, limit) {
-			return s.answerPoll(w, r, x)
+		if !over && s.awaitNews(r.Context(), x, limit) {
+			continue
 		}
+		res, err := x.poll.End()
+		if errors.Is(err, ErrAgain) && s.beginAgain(r, x) {
+			continue
+		}
+		return s.answerPoll(w, r, x, res, err)
 	}
+}
+
+// ErrAgain is said at the end of a poll that can be taken in once more: another server was to answer
+// it, and now this one can.
+var ErrAgain = errors.New("the poll can be taken in again")
+
+// beginAgain takes a poll in once more for the rest of its time.
+func (s *Server) beginAgain(r *http.Request, x *exchange) bool {
+	s.passTurn(x)
+	s.shorten(x)
+	req := new(runnerv1.ExchangeRequest)
+	if r.Context().Err() != nil || proto.Unmarshal(x.body, req) != nil {
+		return false
+	}
+	s.awaitTurn(r.Context(), x, nil)
+	poll, err := s.begin(r.Context(), req)
+	if err != nil || poll == nil {
+		return false
+	}
+	x.poll = poll
+	return true
+}
+
+// begin asks the authorisation point about an exchange, and takes it in.
+func (s *Server) begin(ctx context.Context, req *runnerv1.ExchangeRequest) (Poll, error) {
+	c := &call{principal: credential.Runner(domain.SessionID(req.GetSession())),
+		route: runnerv1connect.RunnerServiceExchangeProcedure}
+	op := operations[c.route]
+	ctx = withCall(ctx, c)
+	if err := s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(req, op.field)}); err != nil {
+		return nil, err
+	}
+	return s.cfg.Polls.Begin(ctx, req)
+}
+
+// BeginForwarded takes a poll in that came to another server of the fleet, as ServeForwarded serves a
+// request. A poll that can't be taken in here is nil, or an error.
+// Preconditions: the caller has made sure that a server of the fleet asks.
+func (s *Server) BeginForwarded(ctx context.Context, req *runnerv1.ExchangeRequest) (Poll, error) {
+	if s.cfg.Polls == nil {
+		return nil, nil
+	}
+	return s.begin(context.WithValue(ctx, forwardedKey{}, &forwarded{
+		principal: credential.Runner(domain.SessionID(req.GetSession()))}), req)
 }
 
 // awaitNews reports whether it is worth another look.
@@ -172,23 +221,18 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, x *exchange) boo
 		x.until = time.Now().Add(time.Duration(min(ms, int64(time.Hour/time.Millisecond))) * time.Millisecond)
 	}
 	x.session = domain.SessionID(req.GetSession())
-	c := &call{principal: credential.Runner(x.session), route: runnerv1connect.RunnerServiceExchangeProcedure}
-	op := operations[c.route]
-	ctx := withCall(r.Context(), c)
-	x.idle = idle(req)
-	s.awaitTurn(ctx, x, nil)
-	err := s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(req, op.field)})
-	if err == nil {
-		x.poll, err = s.cfg.Polls.Begin(ctx, req)
-	}
+	x.idle = Idle(req)
+	s.awaitTurn(r.Context(), x, nil)
+	poll, err := s.begin(r.Context(), req)
+	x.poll = poll
 	if err != nil || x.poll == nil {
 		return s.ordinary(r, x.body)
 	}
 	return true
 }
 
-// idle reports whether an exchange is the poll of a runner that has nothing to do.
-func idle(req *runnerv1.ExchangeRequest) bool {
+// Idle reports whether an exchange is the poll of a runner that has nothing to do.
+func Idle(req *runnerv1.ExchangeRequest) bool {
 	return req.GetWaitMs() > 0 && len(req.GetChunks())+len(req.GetProgress())+len(req.GetResults())+
 		len(req.GetDeclines())+len(req.GetRenewals()) == 0
 }
@@ -220,20 +264,14 @@ func (s *Server) ordinary(r *http.Request, body []byte) bool {
 
 // answerPoll writes the answer. An exchange without one goes the ordinary way, for the rest of its
 // time.
-func (s *Server) answerPoll(w http.ResponseWriter, r *http.Request, x *exchange) bool {
-	res, err := x.poll.End()
+func (s *Server) answerPoll(w http.ResponseWriter, r *http.Request, x *exchange, res *runnerv1.ExchangeResponse,
+	err error) bool {
 	var answer []byte
 	if err == nil {
 		answer, err = proto.Marshal(res)
 	}
 	if err != nil {
-		req := new(runnerv1.ExchangeRequest)
-		if proto.Unmarshal(x.body, req) == nil && req.GetWaitMs() > 0 {
-			req.WaitMs = max(req.GetWaitMs()-s.now().Sub(x.began).Milliseconds(), 1)
-			if again, err := proto.Marshal(req); err == nil {
-				x.body = again
-			}
-		}
+		s.shorten(x)
 		return s.ordinary(r, x.body)
 	}
 	s.passTurn(x) // to write may take as long as the runner lets it
@@ -252,6 +290,19 @@ func (s *Server) answerPoll(w http.ResponseWriter, r *http.Request, x *exchange)
 	out.status, out.bytes = http.StatusOK, int64(n)
 	s.logAccess(r, out, c, s.now().Sub(x.began))
 	return true
+}
+
+// shorten takes the time that has passed off what an exchange may wait.
+func (s *Server) shorten(x *exchange) {
+	req := new(runnerv1.ExchangeRequest)
+	if proto.Unmarshal(x.body, req) != nil || req.GetWaitMs() <= 0 {
+		return
+	}
+	now := s.now()
+	req.WaitMs = max(req.GetWaitMs()-now.Sub(x.began).Milliseconds(), 1)
+	if again, err := proto.Marshal(req); err == nil {
+		x.body, x.began = again, now
+	}
 }
 
 // pollBarrier keeps a panic to its request.

@@ -27,8 +27,9 @@ import (
 // hall is a runner service, in both ways that an exchange can go.
 type hall struct {
 	memoryRunner
-	refuse   error // of Begin
-	closing  error // of End
+	refuse   error        // of Begin
+	closing  error        // of End
+	again    atomic.Int32 // how many polls are to be taken in once more
 	inside   func(*runnerv1.ExchangeRequest)
 	news     chan struct{}
 	plain    atomic.Int32 // exchanges that were taken in here
@@ -77,6 +78,9 @@ func (v *visit) Look(context.Context) (time.Duration, bool) {
 func (v *visit) News() <-chan struct{} { return v.hall.news }
 
 func (v *visit) End() (*runnerv1.ExchangeResponse, error) {
+	if v.hall.again.Add(-1) >= 0 {
+		return nil, ErrAgain
+	}
 	if v.hall.closing != nil {
 		return nil, v.hall.closing
 	}
@@ -231,6 +235,27 @@ func TestAnExchangeThatFailsGoesTheOrdinaryWay(t *testing.T) {
 	}
 }
 
+// A poll that another server was to answer is taken in here when this one can, for the rest of its time.
+func TestAPollIsTakenInAgain(t *testing.T) {
+	h, w := newHall(t)
+	var waits []int64
+	h.inside = func(req *runnerv1.ExchangeRequest) { waits = append(waits, req.GetWaitMs()) }
+	h.again.Store(2)
+	res, err := runnersOf(w)["HTTP/2"].Exchange(t.Context(), &runnerv1.ExchangeRequest{Session: "ses_1", WaitMs: 20})
+	if err != nil || res.GetToken() != "plain" || h.ordinary.Load() != 0 {
+		t.Errorf("%v, %v; %d went the ordinary way", res, err, h.ordinary.Load())
+	}
+	if len(waits) != 3 || waits[0] != 20 || waits[1] >= 20 || waits[2] > waits[1] || waits[2] < 1 {
+		t.Errorf("it was to wait for %v ms", waits)
+	}
+	h.again.Store(1)
+	h.inside = func(*runnerv1.ExchangeRequest) { h.refuse = domain.Reject(domain.CodeNotOwner, "Not here.") }
+	_, err = runnersOf(w)["HTTP/2"].Exchange(t.Context(), &runnerv1.ExchangeRequest{Session: "ses_1", WaitMs: 20})
+	if connect.CodeOf(err) != connect.CodeUnavailable || h.ordinary.Load() != 1 {
+		t.Errorf("%v; %d went the ordinary way", err, h.ordinary.Load())
+	}
+}
+
 func TestAPanicEndsItsExchangeOnly(t *testing.T) {
 	_, w := newHall(t)
 	for transport, client := range runnersOf(w) {
@@ -298,6 +323,22 @@ func TestTheAuthorisationPointIsAskedAboutWhatIsTakenIn(t *testing.T) {
 	_, err := runnersOf(w)["HTTP/2"].Exchange(t.Context(), &runnerv1.ExchangeRequest{Session: "ses_1"})
 	if connect.CodeOf(err) != connect.CodeUnauthenticated || asked.Load() == 0 || h.plain.Load() != 0 {
 		t.Errorf("%v; asked %d times, %d taken in", err, asked.Load(), h.plain.Load())
+	}
+	before := asked.Load()
+	_, err = w.server.BeginForwarded(t.Context(), &runnerv1.ExchangeRequest{Session: "ses_1"})
+	if r, ok := domain.AsRejection(err); !ok || r.Code != domain.CodeUnauthenticated || asked.Load() != before+1 {
+		t.Errorf("of another server: %v; asked %d times", err, asked.Load()-before)
+	}
+}
+
+func TestAPollOfAnotherServerIsTakenIn(t *testing.T) {
+	h, w := newHall(t)
+	poll, err := w.server.BeginForwarded(t.Context(), &runnerv1.ExchangeRequest{Session: "ses_1", WaitMs: 20})
+	if err != nil || poll == nil || h.plain.Load() != 1 {
+		t.Fatalf("%v, %v", poll, err)
+	}
+	if res, err := poll.End(); err != nil || res.GetToken() != "plain" {
+		t.Errorf("%v, %v", res, err)
 	}
 }
 

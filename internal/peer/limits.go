@@ -25,6 +25,16 @@ const (
 	silentAfter = 5 * time.Second
 	// newsBytesMax bounds one line of news: every partition with its position.
 	newsBytesMax = 1 << 20
+	// pollBytesMax bounds a poll that is passed on together with others: it brings nothing. pollMsMax
+	// bounds its time.
+	pollBytesMax = 64 << 10
+	pollMsMax    = 60 * 60 * 1000
+	// pollSlack is how long after a poll's time its leader may answer it, and pollLost how long one may
+	// be without a leader before it goes the ordinary way.
+	pollSlack = 5 * time.Second
+	pollLost  = 10 * time.Second
+	// leaderAgain is the pause before a leader that could not take polls is asked once more.
+	leaderAgain = 50 * time.Millisecond
 	// writeWait is how long a peer may take to read a line.
 	writeWait = 5 * time.Second
 )

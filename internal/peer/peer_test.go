@@ -89,7 +89,8 @@ func TestWhoHasNotTheSecretFindsNothing(t *testing.T) {
 		}
 		c.Pass = func(http.ResponseWriter, *http.Request, Caller) { t.Error("a stranger's request was passed on") }
 	})
-	for _, path := range []string{pathSubmit, pathNews, pathStatus, pathLook, pathPass + "/api/v1/server"} {
+	for _, path := range []string{pathSubmit, pathNews, pathStatus, pathLook, pathPolls,
+		pathPass + "/api/v1/server"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			r, err := http.NewRequestWithContext(t.Context(), method, o.web.URL+path, strings.NewReader("{}"))
 			if err != nil {

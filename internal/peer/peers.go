@@ -24,6 +24,8 @@ type Config struct {
 	Trust func(*http.Transport)
 	// Moved hears how far a partition has come that a peer owns.
 	Moved func(p domain.PartitionID, at store.Position)
+	// Leads says whether this server leads the pools of a partition itself; nil: none.
+	Leads func(domain.PartitionID) bool
 	// Look hears that the fleet may have changed.
 	Look func()
 	Log  *slog.Logger
@@ -34,13 +36,16 @@ type Peers struct {
 	cfg    Config
 	web    *http.Client
 	shared map[string]*http.Client // by scheme: for polls, which share connections
-	run    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	// streams have connections of their own: a stream that is not read holds others up.
+	streams map[string]*http.Client
+	run     context.Context
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
 
 	mu      sync.Mutex
 	members map[string]*member
 	holders map[domain.PartitionID]*holder
+	relays  map[domain.PartitionID]*relay
 }
 
 // member is one peer that lives, or did at the last look.
@@ -63,7 +68,8 @@ type holder struct {
 
 // New makes Peers that know of nobody. See tells them.
 func New(cfg Config) *Peers {
-	p := &Peers{cfg: cfg, members: map[string]*member{}, holders: map[domain.PartitionID]*holder{}}
+	p := &Peers{cfg: cfg, members: map[string]*member{}, holders: map[domain.PartitionID]*holder{},
+		relays: map[domain.PartitionID]*relay{}}
 	p.run, p.cancel = context.WithCancel(context.Background())
 	p.web = p.client(nil)
 	encrypted, plain := new(http.Protocols), new(http.Protocols)
@@ -71,6 +77,7 @@ func New(cfg Config) *Peers {
 	encrypted.SetHTTP2(true)
 	plain.SetUnencryptedHTTP2(true)
 	p.shared = map[string]*http.Client{"https": p.client(encrypted), "http": p.client(plain)}
+	p.streams = map[string]*http.Client{"https": p.client(encrypted), "http": p.client(plain)}
 	return p
 }
 
@@ -114,8 +121,9 @@ func (p *Peers) Close() {
 	p.cancel()
 	p.work.Wait()
 	p.web.CloseIdleConnections()
-	for _, shared := range p.shared {
-		shared.CloseIdleConnections()
+	for scheme := range p.shared {
+		p.shared[scheme].CloseIdleConnections()
+		p.streams[scheme].CloseIdleConnections()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
 )
@@ -22,6 +23,7 @@ const (
 	pathStatus = Prefix + "status"
 	pathLook   = Prefix + "look"
 	pathPass   = Prefix + "pass"
+	pathPolls  = Prefix + "polls"
 )
 
 // Headers of the protocol.
@@ -55,6 +57,10 @@ type ServerConfig struct {
 	// Pass serves a request that came to another server, on behalf of its caller. The path
 	// is that of the original request.
 	Pass func(w http.ResponseWriter, r *http.Request, c Caller)
+	// Take takes in a poll of another server's runner; nil: polls are passed on one by one, as requests.
+	// Leads says whether the pools of a partition are led here.
+	Take  func(ctx context.Context, req *runnerv1.ExchangeRequest) (Poll, error)
+	Leads func(domain.PartitionID) bool
 	// Look hears from a peer that the fleet changed.
 	Look func()
 	// Herald tells what this server has to say.
@@ -79,6 +85,7 @@ func NewServer(cfg ServerConfig) *Server {
 	s.mux.HandleFunc("GET "+pathStatus, s.status)
 	s.mux.HandleFunc("POST "+pathLook, func(http.ResponseWriter, *http.Request) { cfg.Look() })
 	s.mux.HandleFunc(pathPass+"/", s.pass)
+	s.mux.HandleFunc("POST "+pathPolls, s.takePolls)
 	return s
 }
 
