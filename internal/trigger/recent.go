@@ -123,6 +123,9 @@ func (m *remembered) compile(
 	if p == nil {
 		return nil, diagnostics
 	}
+	if len(plan.Requires(p)) > 0 {
+		return nil, workflow.Refused(diagnostics)
+	}
 	made := compiled{p, p.Encode(), run.SkeletonOf(p), diagnostics}
 	m.plans.Put(key, made, 2*len(made.text))
 	return &made, slices.Clone(diagnostics)

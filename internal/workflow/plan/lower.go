@@ -40,12 +40,12 @@ func (p *Plan) FormTwo() (lowered *Plan, ok bool) {
 		job := &out.Jobs[i]
 		job.Environment = nil
 		if job.Call != nil || job.In != nil || job.ID != "" || job.Concurrency != nil || job.Container != nil ||
-			len(job.Services) > 0 {
+			len(job.Services) > 0 || len(job.Unmet) > 0 {
 			return nil, false
 		}
 		for n := range job.Steps {
 			step := &job.Steps[n]
-			if len(step.With) > 0 || step.Action != "" || len(step.Steps) > 0 {
+			if len(step.With) > 0 || step.Action != "" || len(step.Steps) > 0 || len(step.Unmet) > 0 {
 				return nil, false
 			}
 		}

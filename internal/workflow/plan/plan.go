@@ -23,7 +23,8 @@ import (
 // grows whenever the same snapshot could compile or evaluate to something else.
 //
 //	2: a job's condition with text outside of its ${{ }}, even a space, is always true
-const Evaluator = 2
+//	3: actions, options of checkout, containers, services, environments and their like are in the plan
+const Evaluator = 3
 
 // Plan is the compiled job graph of one workflow for one event.
 type Plan struct {
@@ -117,6 +118,15 @@ type Job struct {
 	Environment *Environment `json:"environment,omitempty"`
 	Container   *Container   `json:"container,omitempty"`
 	Services    []Service    `json:"services,omitempty"`
+	Unmet       []Unmet      `json:"unmet,omitempty"`
+}
+
+// Unmet is a key of a job or a step that a plan only records: what it asks for is not done, so each
+// is a requirement.
+type Unmet struct {
+	Code string `json:"code"` // of the requirement
+	Key  string `json:"key"`
+	Text string `json:"text"` // the value: a text as it is written, anything else as JSON
 }
 
 // Permissions is one word for all scopes, or a level for each scope that is named; a scope
@@ -158,6 +168,8 @@ const (
 	UsesComposite = "composite" // run Steps, in contexts of their own
 	UsesNode      = "node"      // a JavaScript action
 	UsesContainer = "container" // a container action, or an image
+	UsesDeploy    = "deploy"    // the artifact that Action names, to the job's environment
+	UsesWait      = "wait"      // about steps beside each other; Unmet says what
 )
 
 // Step is one operation of a job. Text fields that are templates may hold ${{ }} and
@@ -191,6 +203,7 @@ type Step struct {
 	// Steps and Outputs are those of a composite action. Outputs are templates over its steps.
 	Steps   []Step    `json:"steps,omitempty"`
 	Outputs []Binding `json:"outputs,omitempty"`
+	Unmet   []Unmet   `json:"unmet,omitempty"`
 }
 
 // NeedResult is the outcome of a job in the words of the expression language: what

@@ -8,8 +8,9 @@ type key struct {
 	required bool
 	hint     string // for the report that a required key is missing
 	later    string
-	code     Code // for a later key; CodeNotAvailable when empty
+	code     Code // for a later key
 	ours     bool // Fairlead's own: the workflow runs nowhere else
+	unmet    Code // not "": the plan records the key, and this requirement says that it has no effect
 }
 
 func workflowKeys() []key {
@@ -37,30 +38,23 @@ func jobKeys() []key {
 		{name: "effects", value: oneOf("external"), ours: true},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: keysOf("defaults", jobDefaultsKeys)},
-		{name: "environment", value: environmentShape(), code: CodeDeployNotAvailable,
-			later: "remove the job, or run it elsewhere until deployments are available"},
+		{name: "environment", value: environmentShape()},
 		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
 			later: "remove it; jobs don't wait for other runs yet"},
 		{name: "outputs"}, {name: "strategy"},
-		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated(),
-			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},
-		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated(),
-			code: CodeUnsupportedServices, later: "start the service in a step of the job"},
+		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated()},
+		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated()},
 		{name: "uses", value: word(), code: CodeUnsupportedCall, later: "copy the jobs of the called workflow into this one"},
 		{name: "with", value: mapOf(text()).evaluated()},
 		{name: "secrets", value: oneOf("inherit").or(mapOf(text())).evaluated()},
-		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)),
-			later: "remove it; images of runners can't be made from jobs yet"},
-		{name: "cancel-timeout-minutes", value: number().evaluated(),
-			later: "remove it; the server's own grace period applies"},
-		{name: "artifacts", value: mapOf(word()), ours: true, later: "keep steps that use each other's files in one job"},
-		{name: "resources", value: keysOf("resources", resourceKeys), ours: true,
-			later: "choose a runner of the right size, with runs-on"},
+		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)), unmet: CodeNotRunKey},
+		{name: "cancel-timeout-minutes", value: number().evaluated(), unmet: CodeNotRunKey},
+		{name: "artifacts", value: mapOf(word()), ours: true, unmet: CodeNotRunKey},
+		{name: "resources", value: keysOf("resources", resourceKeys), ours: true, unmet: CodeNotRunKey},
 		{name: "network", value: oneOf("none").or(keysOf("network", networkKeys)), ours: true,
-			later: "remove it; the pool decides about the network"},
-		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
-			later: "name the pool that shall run the job, with runs-on"},
-		{name: "tests", value: keysOf("tests", testsKeys), ours: true, later: "print the results; the log keeps them"},
+			unmet: CodeNotRunKey},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true, unmet: CodeNotRunKey},
+		{name: "tests", value: keysOf("tests", testsKeys), ours: true, unmet: CodeNotRunKey},
 	}
 }
 
@@ -70,7 +64,6 @@ func callKeys() []string {
 }
 
 func stepKeys() []key {
-	const belongs = "it belongs to background, which is not available yet"
 	return []key{
 		{name: "id", value: word()}, {name: "name", value: text().evaluated()},
 		{name: "if", value: conditionShape()},
@@ -81,18 +74,14 @@ func stepKeys() []key {
 		{name: "continue-on-error", value: truth().evaluated()},
 		{name: "timeout-minutes", value: number().evaluated()},
 		{name: "cleanup", value: truth(), ours: true},
-		{name: "deploy", value: word(), ours: true, code: CodeDeployNotAvailable,
-			later: "remove the job, or run it elsewhere until deployments are available"},
-		{name: "tests", value: keysOf("tests", testsKeys), ours: true, later: "print the results; the log keeps them"},
-		{name: "idempotency-key", value: text().evaluated(), ours: true,
-			later: "use the variable FAIRLEAD_IDEMPOTENCY_KEY, which every step has"},
-		{name: "background", value: truth(), code: CodeUnsupportedBackground,
-			later: "start the process in the script with &, and wait for it in the same step"},
-		{name: "wait", value: wordOrList(), code: CodeUnsupportedBackground, later: belongs},
-		{name: "wait-all", value: truth().orEmpty(), code: CodeUnsupportedBackground, later: belongs},
-		{name: "cancel", value: word(), code: CodeUnsupportedBackground, later: belongs},
-		{name: "parallel", value: listOf(anything()), code: CodeUnsupportedBackground,
-			later: "write the steps one after another, or as jobs"},
+		{name: "deploy", value: word(), ours: true},
+		{name: "tests", value: keysOf("tests", testsKeys), ours: true, unmet: CodeNotRunKey},
+		{name: "idempotency-key", value: text().evaluated(), ours: true, unmet: CodeNotRunKey},
+		{name: "background", value: truth(), unmet: CodeNotRunBackground},
+		{name: "wait", value: wordOrList(), unmet: CodeNotRunBackground},
+		{name: "wait-all", value: truth().orEmpty(), unmet: CodeNotRunBackground},
+		{name: "cancel", value: word(), unmet: CodeNotRunBackground},
+		{name: "parallel", value: listOf(anything()), unmet: CodeNotRunBackground},
 	}
 }
 
@@ -119,9 +108,8 @@ func runnerKeys() []key {
 	labels := wordOrList()
 	return []key{
 		{name: "labels", value: labels},
-		{name: "group", value: word(), code: CodeUnsupportedRunnerGroup, later: "name the labels of the pool"},
-		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
-			later: "name the pool that shall run the job"},
+		{name: "group", value: word()},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true},
 	}
 }
 
