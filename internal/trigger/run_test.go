@@ -279,7 +279,8 @@ func TestARunThatWouldBeWrongIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
 	repo := scmtest.NewRepo(t)
-	repo.Write(".fairlead/workflows/ci.yml", "on: [push, workflow_dispatch]\njobs:\n  a:\n    runs-on: linux\n    steps:\n"+
+	repo.Write(".fairlead/workflows/ci.yml", "on: [push, workflow_dispatch]\njobs:\n  a:\n    runs-on: linux\n"+
+		"    steps:\n"+
 		"      - run: make\n      - uses: actions/setup-go@v5\n").Commit("an action")
 	w.add("app", repo)
 	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowInvalid)

@@ -148,9 +148,7 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 
 // lint applies the rules to a site.
 func (c *compiler) lint(site rule.Site, s scope) {
-	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
-		site.Inputs = append(site.Inputs, rule.Input{Name: spec.Name, Type: spec.Type})
-	}
+	site.Inputs = c.inputsKnown
 	site.Jobs, site.Needs, site.Outputs, site.Matrix = c.jobIDs, c.needIDs, c.outputIDs, c.matrixKeys
 	if s.step != nil {
 		site.Before, site.Later = s.step.before, s.step.later

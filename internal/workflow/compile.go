@@ -2,10 +2,12 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+	"github.com/fairlead-ci/fairlead/internal/workflow/rule"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
 
@@ -21,6 +23,9 @@ func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
 	}
 	c.file = syntax.Read(root, c.reports)
 	c.triggers = readTriggers(src, c.file, c.reports)
+	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
+		c.inputsKnown = append(c.inputsKnown, rule.Input{Name: spec.Name, Type: spec.Type})
+	}
 	c.plan = &plan.Plan{
 		Evaluator: plan.Evaluator,
 		Name:      c.triggers.Name,
@@ -48,11 +53,12 @@ type compiler struct {
 	triggers Triggers
 	plan     *plan.Plan
 
-	jobIDs    []string // of the whole file, in its order
-	needIDs   []string // of the job at hand
-	defaults  runDefaults
-	planBytes int
-	unmet     []plan.Unmet // of the job or step at hand
+	inputsKnown []rule.Input // to the expressions: those of all events that have inputs
+	jobIDs      []string     // of the whole file, in its order
+	needIDs     []string     // of the job at hand
+	defaults    runDefaults
+	planBytes   int
+	unmet       []plan.Unmet // of the job or step at hand
 	// outputIDs are the outputs of every job with steps, by its id in upper case.
 	outputIDs map[string][]string
 	// matrixKeys are the properties of the context matrix in the job at hand; nil: not known.

@@ -1,5 +1,7 @@
 package syntax
 
+import "sync"
+
 // key is one key of the language at one place. A key with a later text is known, but
 // not part of this release; the text says what to do instead.
 type key struct {
@@ -27,7 +29,16 @@ func workflowKeys() []key {
 	}
 }
 
-func jobKeys() []key {
+func jobKeys() []key { return keysOfJob() }
+
+// The largest tables are made once; nobody changes them.
+var (
+	keysOfJob   = sync.OnceValue(makeJobKeys)
+	keysOfStep  = sync.OnceValue(makeStepKeys)
+	keysOfScope = sync.OnceValue(makeScopeKeys)
+)
+
+func makeJobKeys() []key {
 	return []key{
 		{name: "name", value: text().evaluated()}, {name: "needs", value: wordOrList()},
 		{name: "if", value: conditionShape()}, {name: "runs-on", value: runsOnShape()},
@@ -63,7 +74,9 @@ func callKeys() []string {
 	return []string{"name", "uses", "with", "secrets", "needs", "if", "permissions", "concurrency", "strategy"}
 }
 
-func stepKeys() []key {
+func stepKeys() []key { return keysOfStep() }
+
+func makeStepKeys() []key {
 	return []key{
 		{name: "id", value: word()}, {name: "name", value: text().evaluated()},
 		{name: "if", value: conditionShape()},
@@ -195,7 +208,9 @@ func permissionsShape() shape {
 }
 
 // scopeKeys are the scopes of permissions with the levels that each can have.
-func scopeKeys() []key {
+func scopeKeys() []key { return keysOfScope() }
+
+func makeScopeKeys() []key {
 	var out []key
 	for _, name := range []string{"actions", "artifact-metadata", "attestations", "checks", "code-quality", "contents",
 		"deployments", "discussions", "drives", "issues", "packages", "pages", "pull-requests", "repository-projects",
