@@ -18,6 +18,7 @@ import (
 const (
 	runsUnchanged = "runs unchanged"
 	runsOtherwise = "runs, and differs"
+	compilesOnly  = "compiles, and is not run by this release"
 	runsNot       = "does not run"
 )
 
@@ -42,8 +43,9 @@ func (a *app) cmdCompat() *cobra.Command {
 	command := a.withJSON(&cobra.Command{
 		Use:   "compat [FILE|FOLDER]...",
 		Short: "Report which workflows run here as they are",
-		Long: `Report for workflows that were written for GitHub what runs here unchanged, what runs and differs, and what
-does not run, each with the reason, the first line and what to do. Nothing is sent anywhere.
+		Long: `Report for workflows that were written for GitHub what runs here unchanged, what runs and differs, what
+compiles and is not run by this release, and what does not run, each with the reason, the first line and what to
+do. Nothing is sent anywhere.
 
 Without arguments the workflows of the repository that you stand in are looked at. Exit code 0: all of them run. 1:
 at least one does not. 2: a file can't be read, or the command line makes no sense.`,
@@ -84,6 +86,8 @@ func compatOf(path string, found []workflow.Diagnostic) compatFile {
 		switch {
 		case d.Severity == workflow.Error:
 			out.Verdict = runsNot
+		case workflow.Required(d) && out.Verdict != runsNot:
+			out.Verdict = compilesOnly
 		case slices.Contains(differs, string(d.Code)) && out.Verdict == runsUnchanged:
 			out.Verdict = runsOtherwise
 		}
@@ -106,7 +110,7 @@ func (a *app) printCompat(files []compatFile) error {
 	for _, f := range files {
 		count[f.Verdict]++
 		for _, p := range f.Points {
-			if p.Severity == string(workflow.Error) {
+			if p.Severity == string(workflow.Error) || workflow.Required(workflow.Diagnostic{Code: workflow.Code(p.Code)}) {
 				reasons[p.Code]++
 			}
 		}
@@ -121,7 +125,7 @@ func (a *app) printCompat(files []compatFile) error {
 	} else {
 		a.showCompat(files, count, reasons)
 	}
-	if count[runsNot] > 0 {
+	if count[runsNot]+count[compilesOnly] > 0 {
 		return &ended{ExitFailed}
 	}
 	return nil
@@ -141,8 +145,9 @@ func (a *app) showCompat(files []compatFile, count, reasons map[string]int) {
 			}
 		}
 	}
-	fmt.Fprintf(a.out, "\n%s: %d run unchanged, %d run and differ, %d do not run\n", plural(len(files), "file"),
-		count[runsUnchanged], count[runsOtherwise], count[runsNot])
+	fmt.Fprintf(a.out, "\n%s: %d run unchanged, %d run and differ, %d compile and are not run by this release, %d do "+
+		"not run\n", plural(len(files), "file"), count[runsUnchanged], count[runsOtherwise], count[compilesOnly],
+		count[runsNot])
 	if len(reasons) == 0 {
 		return
 	}

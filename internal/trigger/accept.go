@@ -234,8 +234,11 @@ func (c *cause) compile(file scm.File) (*compiled, []workflow.Diagnostic) {
 	}, c.triggers.cfg.Limits)
 }
 
-// formatPlanTwo is the format from which on all servers read plans of form 2.
-const formatPlanTwo = 4
+// The event formats from which on all servers read plans of forms 2 and 3.
+const (
+	formatPlanTwo   = 4
+	formatPlanThree = 5
+)
 
 // formatOneObject is the format from which on all servers read a snapshot of version 2.
 const formatOneObject = 3
@@ -264,13 +267,10 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	if p != nil {
 		name, inputs = p.plan.Name, p.plan.Inputs
 		request.Skeleton = p.skeleton
-		text, ok := p.text, true
-		if t.cfg.Engine.Format() < formatPlanTwo {
-			text, ok = p.lowered()
-		}
+		text, ok := p.lowered(t.cfg.Engine.Format())
 		if !ok {
-			return Accepted{}, reject(domain.CodeUpgradeUnfinished, "workflow", "The workflow has a matrix or outputs, which a "+
-				"server of the fleet does not know yet: ask again when all of them are upgraded.")
+			return Accepted{}, reject(domain.CodeUpgradeUnfinished, "workflow", "The workflow has what a server of the "+
+				"fleet does not know yet: ask again when all of them are upgraded.")
 		}
 		request.Plan = objects.add(text)
 	}

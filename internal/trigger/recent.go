@@ -86,9 +86,17 @@ type compiled struct {
 	diagnostics []workflow.Diagnostic
 }
 
-// lowered is the plan's text for readers of form 1; ok is false when they can't execute it.
-func (c *compiled) lowered() (text []byte, ok bool) {
-	p, ok := c.plan.FormOne()
+// lowered is the plan's text for servers of that event format; ok is false when they can't execute it.
+func (c *compiled) lowered(format uint32) (text []byte, ok bool) {
+	p, ok := c.plan, true
+	switch {
+	case format < formatPlanTwo:
+		p, ok = p.FormOne()
+	case format < formatPlanThree:
+		p, ok = p.FormTwo()
+	default:
+		return c.text, true
+	}
 	if !ok {
 		return nil, false
 	}
@@ -114,6 +122,9 @@ func (m *remembered) compile(
 	p, diagnostics := workflow.Compile(src, in, lim)
 	if p == nil {
 		return nil, diagnostics
+	}
+	if len(plan.Requires(p)) > 0 {
+		return nil, workflow.Refused(diagnostics)
 	}
 	made := compiled{p, p.Encode(), run.SkeletonOf(p), diagnostics}
 	m.plans.Put(key, made, 2*len(made.text))

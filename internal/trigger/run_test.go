@@ -273,6 +273,27 @@ func TestNothingIsCreatedByARefusal(t *testing.T) {
 	}
 }
 
+// TestARunThatWouldBeWrongIsRefused: what compiles and is not run by this release starts nothing, and
+// the refusal names the job, the step and the line.
+func TestARunThatWouldBeWrongIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	repo := scmtest.NewRepo(t)
+	repo.Write(".fairlead/workflows/ci.yml", "on: [push, workflow_dispatch]\njobs:\n  a:\n    runs-on: linux\n"+
+		"    steps:\n"+
+		"      - run: make\n      - uses: actions/setup-go@v5\n").Commit("an action")
+	w.add("app", repo)
+	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowInvalid)
+	want := `.fairlead/workflows/ci.yml can't be executed: step "__actions_setup-go" of job "a" uses the action ` +
+		`"actions/setup-go@v5", which is not run (line 7)`
+	if r.Rejection.Message != want || len(r.Diagnostics) != 1 || r.Diagnostics[0].Code != "not_run_action" {
+		t.Errorf("%s\n%v", r.Rejection.Message, r.Diagnostics)
+	}
+	if runs := w.runs(); len(runs) != 0 {
+		t.Errorf("runs: %+v", runs)
+	}
+}
+
 // TestLargeFileIsItsOwnProblem: a workflow file over the bound stops itself and no other.
 func TestLargeFileIsItsOwnProblem(t *testing.T) {
 	t.Parallel()

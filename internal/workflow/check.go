@@ -55,19 +55,6 @@ func stepIfScope(step *stepScope) scope {
 	return s
 }
 
-// laterContexts says what to do instead of a context that this release lacks.
-func laterContexts(name string) (hint string, later bool) {
-	switch name {
-	case "secrets":
-		return "no secrets can be stored yet", true
-	case "vars":
-		return "write the value in env", true
-	case "jobs":
-		return "it belongs to workflow_call, which is not available yet", true
-	}
-	return "", false
-}
-
 // template parses the text of a value and checks what its expressions use. It is nil
 // when n is nil, or when the text is not valid.
 func (c *compiler) template(n *syntax.Node, s scope) *expr.Template {
@@ -133,7 +120,6 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 	for _, ref := range t.References() {
 		name := ref.Path[0]
 		span := expr.Span{Start: ref.Span.Start, End: ref.Span.Start + len(name)}
-		hint, later := laterContexts(name)
 		switch {
 		case !slices.Contains(expr.ContextNames(), name):
 			c.reports.Add(syntax.CodeUnknownContext, c.place(n, span),
@@ -142,10 +128,7 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 		case !slices.Contains(s.contexts, name):
 			c.reports.Add(syntax.CodeContextNotAllowed, c.place(n, span),
 				fmt.Sprintf("the context %q does not exist in %q", name, s.key),
-				"available are "+strings.Join(available(s.contexts), ", "))
-		case later:
-			c.reports.Add(syntax.CodeUnsupportedContext, c.place(n, span),
-				fmt.Sprintf("the context %q is part of the workflow language, but not available yet", name), hint)
+				"available are "+strings.Join(s.contexts, ", "))
 		}
 	}
 	for _, call := range t.Calls() {
@@ -163,22 +146,9 @@ func (c *compiler) uses(n *syntax.Node, t *expr.Template, s scope) {
 	}
 }
 
-// available leaves out of a scope what this release lacks.
-func available(contexts []string) []string {
-	var out []string
-	for _, name := range contexts {
-		if _, later := laterContexts(name); !later {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // lint applies the rules to a site.
 func (c *compiler) lint(site rule.Site, s scope) {
-	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
-		site.Inputs = append(site.Inputs, rule.Input{Name: spec.Name, Type: spec.Type})
-	}
+	site.Inputs = c.inputsKnown
 	site.Jobs, site.Needs, site.Outputs, site.Matrix = c.jobIDs, c.needIDs, c.outputIDs, c.matrixKeys
 	if s.step != nil {
 		site.Before, site.Later = s.step.before, s.step.later

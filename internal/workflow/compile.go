@@ -2,10 +2,12 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
+	"github.com/fairlead-ci/fairlead/internal/workflow/rule"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
 
@@ -21,6 +23,9 @@ func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
 	}
 	c.file = syntax.Read(root, c.reports)
 	c.triggers = readTriggers(src, c.file, c.reports)
+	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
+		c.inputsKnown = append(c.inputsKnown, rule.Input{Name: spec.Name, Type: spec.Type})
+	}
 	c.plan = &plan.Plan{
 		Evaluator: plan.Evaluator,
 		Name:      c.triggers.Name,
@@ -35,6 +40,7 @@ func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
 	if c.reports.Failed() {
 		return nil, c.reports.Sorted()
 	}
+	c.requirements()
 	return c.plan, c.reports.Sorted()
 }
 
@@ -47,10 +53,12 @@ type compiler struct {
 	triggers Triggers
 	plan     *plan.Plan
 
-	jobIDs    []string // of the whole file, in its order
-	needIDs   []string // of the job at hand
-	defaults  runDefaults
-	planBytes int
+	inputsKnown []rule.Input // to the expressions: those of all events that have inputs
+	jobIDs      []string     // of the whole file, in its order
+	needIDs     []string     // of the job at hand
+	defaults    runDefaults
+	planBytes   int
+	unmet       []plan.Unmet // of the job or step at hand
 	// outputIDs are the outputs of every job with steps, by its id in upper case.
 	outputIDs map[string][]string
 	// matrixKeys are the properties of the context matrix in the job at hand; nil: not known.
@@ -82,7 +90,7 @@ func (c *compiler) head() {
 			c.template(n, at(expr.SiteWorkflowConcurrency, "concurrency"))
 		}
 	}
-	c.wholeEnv(c.file.EnvFrom, workflowEnvScope())
+	c.whole(c.file.EnvFrom, workflowEnvScope())
 	c.token()
 }
 
@@ -101,14 +109,67 @@ func (c *compiler) token() {
 	}
 }
 
-// wholeEnv refuses an expression in the place of a mapping.
-func (c *compiler) wholeEnv(n *syntax.Node, s scope) {
+// whole records an expression in the place of a mapping, which this release does not evaluate.
+func (c *compiler) whole(n *syntax.Node, s scope) {
 	if n == nil {
 		return
 	}
 	c.template(n, s)
-	c.reports.Add(syntax.CodeUnsupportedDynamic, n.Range, "the whole of "+s.key+" can't come from an expression yet",
-		"write its names out, and give each a value from an expression")
+	text := scalarText(n)
+	c.charge(n.Range, text)
+	c.unmet = append(c.unmet, plan.Unmet{Code: plan.RequireDynamic, Key: s.key, Text: text})
+}
+
+// record keeps keys that have no effect yet: texts as they are written, anything else as JSON.
+func (c *compiler) record(keys []syntax.Unmet, s scope) {
+	for _, k := range keys {
+		value := written(k.Pair.Value)
+		text := value.Text()
+		switch k.Pair.Value.Kind {
+		case syntax.Scalar:
+			s.key = k.Pair.Key.Value
+			c.template(k.Pair.Value, s)
+		default:
+			data, err := value.MarshalJSON()
+			if err != nil {
+				c.reports.Add(syntax.CodeInvalidValue, k.Pair.Value.Range, err.Error(), "")
+			}
+			text = string(data)
+		}
+		c.charge(k.Pair.Key.Range, text)
+		c.unmet = append(c.unmet, plan.Unmet{Code: string(k.Code), Key: k.Pair.Key.Value, Text: text})
+	}
+}
+
+// written is a value as it is in the file, expressions as text.
+func written(n *syntax.Node) expr.Value {
+	switch n.Kind {
+	case syntax.Sequence:
+		items := make([]expr.Value, len(n.Items))
+		for i, item := range n.Items {
+			items[i] = written(item)
+		}
+		return expr.Array(items...)
+	case syntax.Mapping:
+		fields := make([]expr.Field, len(n.Pairs))
+		for i, pair := range n.Pairs {
+			fields[i] = expr.Field{Name: pair.Key.Value, Value: written(pair.Value)}
+		}
+		return expr.Object(fields...)
+	}
+	return scalarValue(n)
+}
+
+// requirements warns of what keeps the plan from being executed.
+func (c *compiler) requirements() {
+	for _, r := range plan.Requires(c.plan) {
+		job := c.file.Jobs[r.Job]
+		at := job.ID.Range
+		if r.Step >= 0 && r.Step < len(job.Steps) {
+			at = syntax.Range{Start: job.Steps[r.Step].Node.Start}
+		}
+		c.reports.Add(syntax.Code(r.Code), at, r.Message, r.Hint)
+	}
 }
 
 // jobs compiles every job and then connects them.

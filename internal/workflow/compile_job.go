@@ -41,10 +41,15 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 		}
 		job.Effectful = true
 	}
-	c.wholeEnv(in.EnvFrom, jobEnvScope())
+	c.whole(in.EnvFrom, jobEnvScope())
 	c.other(in)
 	c.called(in)
 	c.group(in.Group)
+	if in.Group != nil {
+		c.unmet = append(c.unmet, plan.Unmet{Code: plan.RequireRunnerGroup, Key: "group", Text: scalarText(in.Group)})
+	}
+	c.record(in.Unmet, jobScope("job"))
+	job.Environment, job.Container, job.Services = c.boundary(in)
 	job.Permissions = permissions(in.Permissions)
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)
@@ -53,6 +58,8 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	job.Steps = c.steps(in, ids, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
 	job.Outputs = c.outputs(in, ids)
 	c.strategy(in, &job)
+	job.Unmet, c.unmet = c.unmet, nil
+	job.Effectful = job.Effectful || job.Environment != nil || plan.Secret(c.plan, &job)
 	return job
 }
 
@@ -61,7 +68,7 @@ type runDefaults struct{ shell, workDir string }
 
 func (c *compiler) runDefaults(in syntax.Defaults, s scope) runDefaults {
 	var out runDefaults
-	c.wholeEnv(in.From, s)
+	c.whole(in.From, s)
 	if in.Shell != nil {
 		out.shell = c.shell(in.Shell, s)
 	}

@@ -58,36 +58,68 @@ func (c *compiler) stepIDs(job *syntax.Job) []string {
 			continue
 		}
 		id := generatedID(in)
-		if used[id]++; used[id] > 1 {
-			id += "_" + strconv.Itoa(used[id])
+		key := strings.ToUpper(id)
+		if used[key]++; used[key] > 1 {
+			id += "_" + strconv.Itoa(used[key])
 		}
 		ids[i] = id
 	}
 	return ids
 }
 
-// generatedID starts with __, which given ids may not, so it collides with none.
+// generatedID starts with __, which given ids may not, so it collides with none. It says what the
+// step uses, as elsewhere.
 func generatedID(in *syntax.Step) string {
 	switch {
 	case in.Builtin != nil:
 		return "__" + builtinCheckout
-	case in.Uses != nil:
-		return "__actions_" + builtinCheckout
+	case in.Deploy != nil:
+		return "__deploy"
+	case in.Uses == nil:
+		return "__run"
 	}
-	return "__run"
+	const lengthMax = 90 // there is room for a number
+	text := scalarText(in.Uses)
+	image, docker := strings.CutPrefix(text, "docker://")
+	path, _, _ := strings.Cut(text, "@")
+	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' })
+	name := "run"
+	switch {
+	case docker:
+		name = image
+	case badAction(text) != "":
+	case strings.HasPrefix(text, "./"), strings.HasPrefix(text, `.\`), strings.HasPrefix(text, "$/"):
+		name = "self"
+	default:
+		name = segments[0] + "_" + segments[1]
+	}
+	legal := func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}
+	name = strings.Map(legal, name)
+	return "__" + name[:min(len(name), lengthMax)]
 }
 
 func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScope, defaults runDefaults) plan.Step {
 	step := plan.Step{Index: index, ID: id, Uses: plan.UsesRun, Line: in.Node.Start.Line}
+	ofJob := c.unmet
+	c.unmet = nil
 	switch {
 	case in.Builtin != nil:
 		c.builtin(in.Builtin)
 		step.Uses, step.Name = plan.UsesCheckout, builtinCheckout
 	case in.Uses != nil:
-		c.action(in)
-		step.Uses, step.Name = plan.UsesCheckout, "Run "+scalarText(in.Uses)
+		c.action(&step, in)
 	case in.Run != nil:
 		c.script(&step, in, visible, defaults)
+	case in.Deploy != nil:
+		step.Uses, step.Action = plan.UsesDeploy, scalarText(in.Deploy)
+		step.Name = "Deploy " + step.Action
+	default:
+		step.Uses, step.Name = plan.UsesWait, "Steps beside each other"
 	}
 	if in.Name != nil {
 		c.template(in.Name, stepKeyScope("name", visible))
@@ -97,14 +129,18 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		step.If = cond.Text()
 	}
 	step.Env = c.env(in.Env, stepKeyScope("env", visible))
-	c.wholeEnv(in.EnvFrom, stepKeyScope("env", visible))
+	c.whole(in.EnvFrom, stepKeyScope("env", visible))
 	for _, b := range step.Env {
 		c.charge(in.Node.Range, b.Name, b.Value)
 	}
 	for _, p := range in.With {
 		c.template(p.Value, stepKeyScope("with", visible))
 	}
-	c.wholeEnv(in.WithFrom, stepKeyScope("with", visible))
+	for _, b := range step.With {
+		c.charge(in.Node.Range, b.Name, b.Value)
+	}
+	c.record(in.Unmet, stepKeyScope("step", visible))
+	c.whole(in.WithFrom, stepKeyScope("with", visible))
 	if text, runtime := c.onRunner(in.SoftFail, stepKeyScope("continue-on-error", visible)); runtime {
 		step.SoftFailText = text
 	} else {
@@ -117,7 +153,8 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		step.TimeoutSeconds, _ = c.timeout(in.Timeout, stepKeyScope("timeout-minutes", visible))
 	}
 	c.charge(in.Node.Range, step.ID, step.Name, step.If, step.Script, step.WorkDir, step.Shell, step.SoftFailText,
-		step.TimeoutText)
+		step.TimeoutText, step.Action)
+	step.Unmet, c.unmet = c.unmet, ofJob
 	if c.full() {
 		return plan.Step{}
 	}
@@ -153,36 +190,30 @@ func (c *compiler) builtin(n *syntax.Node) {
 	}
 }
 
-// action accepts the one action that is built in, at any version: checkout.
-func (c *compiler) action(in *syntax.Step) {
+// action compiles a step with uses: the built-in checkout at any version, or an action.
+func (c *compiler) action(step *plan.Step, in *syntax.Step) {
 	text := scalarText(in.Uses)
+	step.Name = "Run " + text
 	if why := badAction(text); why != "" {
 		c.reports.Add(syntax.CodeInvalidReference, in.Uses.Range,
 			fmt.Sprintf("%s is not an action: %s", syntax.Quote(text), why),
 			"write OWNER/REPOSITORY@VERSION, like actions/checkout@v4, or ./FOLDER for an action of the repository")
 		return
 	}
-	name, _, _ := strings.Cut(text, "@")
-	if !strings.EqualFold(name, "actions/checkout") {
-		c.reports.Add(syntax.CodeUnsupportedAction, in.Uses.Range,
-			fmt.Sprintf("the action %s can't be used: actions are part of the workflow language, but not available yet",
-				syntax.Quote(text)), "do the same with run; actions/checkout is built in")
+	if name, _, _ := strings.Cut(text, "@"); strings.EqualFold(name, "actions/checkout") {
+		step.Uses, step.With = plan.UsesCheckout, c.checkoutOptions(in)
 		return
 	}
-	for _, p := range in.With {
-		if neutralOption(p) {
-			continue
-		}
-		c.reports.Add(syntax.CodeUnsupportedOption, p.Key.Range,
-			fmt.Sprintf("the option %s of checkout is not available yet", syntax.Quote(p.Key.Value)),
-			"without options, checkout puts the run's commit into the workspace")
-	}
+	c.resolvedAction(step, in)
 }
 
-// neutralOption reports whether an option of checkout asks for what happens anyway: no
-// credential is ever left in the workspace.
-func neutralOption(p syntax.Pair) bool {
-	return p.Key.Value == "persist-credentials" && p.Value.Kind == syntax.Scalar && scalarText(p.Value) == "false"
+// resolvedAction compiles an action. Without components its reference stays as it is written; a
+// plan that is to be executed requires what it is then.
+func (c *compiler) resolvedAction(step *plan.Step, in *syntax.Step) {
+	step.Uses, step.Action = plan.UsesAction, scalarText(in.Uses)
+	for _, p := range in.With {
+		step.With = append(step.With, plan.Binding{Name: p.Key.Value, Value: scalarText(p.Value)})
+	}
 }
 
 func (c *compiler) script(step *plan.Step, in *syntax.Step, visible *stepScope, defaults runDefaults) {
@@ -218,13 +249,13 @@ func title(script string) string {
 // shell checks a shell: a known name, or a command with exactly one {0} where the script's
 // file goes. A program that is given its script twice takes the second for an argument.
 func (c *compiler) shell(n *syntax.Node, s scope) string {
-	known := []string{"bash", "sh", "python", "pwsh"}
+	known := []string{"bash", "sh", "python", "pwsh", "cmd", "powershell"}
 	if text, runtime := c.onRunner(n, s); runtime {
 		return text
 	}
 	v, ok := c.static(n, s)
 	text := strings.TrimSpace(v.Text())
-	if lower := strings.ToLower(text); slices.Contains(known, lower) || lower == "cmd" || lower == "powershell" {
+	if lower := strings.ToLower(text); slices.Contains(known, lower) {
 		text = lower
 	}
 	switch {
@@ -233,10 +264,6 @@ func (c *compiler) shell(n *syntax.Node, s scope) string {
 		c.reports.Add(syntax.CodeUnknownShell, n.Range,
 			fmt.Sprintf("the shell %s names the script's file %d times", syntax.Quote(text), strings.Count(text, "{0}")),
 			"write {0} exactly once: every other word is an argument of the program")
-	case text == "cmd", text == "powershell":
-		c.reports.Add(syntax.CodeUnsupportedShell, n.Range,
-			fmt.Sprintf("the shell %q is part of the workflow language, but not available yet: runners are not Windows", text),
-			"use pwsh, bash or sh")
 	default:
 		c.reports.Add(syntax.CodeUnknownShell, n.Range, fmt.Sprintf("there is no shell %s", syntax.Quote(text)),
 			c.reports.Suggest(text, known,

@@ -29,9 +29,8 @@ func (c *compiler) certainty(t *expr.Template, s scope) when {
 	at := whenCompiled
 	for _, ref := range t.References() {
 		name := ref.Path[0]
-		_, missing := laterContexts(name)
 		switch {
-		case missing || !slices.Contains(s.contexts, name):
+		case !slices.Contains(s.contexts, name):
 			return whenNever
 		case name == "matrix" || name == "strategy":
 		case c.isStatic(ref):
@@ -89,7 +88,8 @@ func (c *compiler) perLeg(in *syntax.Job, n *syntax.Node) bool {
 	}
 	for _, ref := range t.References() {
 		name := ref.Path[0]
-		if name == "matrix" || name == "strategy" || name == "needs" || name == "github" && !c.isStatic(ref) {
+		if name == "matrix" || name == "strategy" || name == "needs" || name == "vars" ||
+			name == "github" && !c.isStatic(ref) {
 			return true
 		}
 	}

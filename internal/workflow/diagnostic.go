@@ -17,6 +17,9 @@ type Diagnostic = syntax.Diagnostic
 // Pos is a place in a file; lines and columns count from 1.
 type Pos = syntax.Pos
 
+// Code is the stable name of a kind of diagnostic.
+type Code = syntax.Code
+
 // Severity is error, warning or info.
 type Severity = syntax.Severity
 
@@ -44,6 +47,22 @@ func Failed(list []Diagnostic) bool {
 		}
 	}
 	return false
+}
+
+// Required reports whether a diagnostic names something that executing the plan needs and this
+// release does not do.
+func Required(d Diagnostic) bool { return strings.HasPrefix(string(d.Code), "not_run_") }
+
+// Refused makes errors of the requirements among the diagnostics: a run that would not do what its
+// file says never starts.
+func Refused(list []Diagnostic) []Diagnostic {
+	out := slices.Clone(list)
+	for i := range out {
+		if Required(out[i]) {
+			out[i].Severity = Error
+		}
+	}
+	return out
 }
 
 // Warnings leaves out information, which is for those who look at the file and not for those

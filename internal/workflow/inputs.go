@@ -21,6 +21,8 @@ type Inputs struct {
 	Repository string
 	Actor      string
 	Dispatch   map[string]string // values of inputs by name; names count without case
+	// Components are what the file's references were resolved to, and theirs; nil: none is followed.
+	Components Components
 }
 
 // check says why a value does not fit the input's type; empty when it does.

@@ -122,6 +122,9 @@ func TestSeveritiesAreThoseOfTheTable(t *testing.T) {
 		if refused && entry.Severity != Error {
 			t.Errorf("%s is refused, and no error", entry.Code)
 		}
+		if strings.HasPrefix(string(entry.Code), "not_run_") && entry.Severity != Warning {
+			t.Errorf("%s is a requirement, and no warning", entry.Code)
+		}
 	}
 }
 

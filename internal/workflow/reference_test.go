@@ -23,7 +23,8 @@ func TestReferenceOfDiagnostics(t *testing.T) {
 ` + "`fairlead lint`" + ` and every run report the problems of a workflow file with a code, a place and a hint.
 All problems are reported at once, at most 100 of them. An error stops the run before it starts; a warning does not.
 Codes never change their meaning. Those that begin with "unsupported" are about what the language has and this release
-has not: nothing of a file is ignored. Each code has a page with an example and what it looks like when it is mended.
+has not: nothing of a file is ignored. Those that begin with "not_run" compile, and a run is refused. Each code
+has a page with an example and what it looks like when it is mended.
 
 `)
 	for _, severity := range []Severity{Error, Warning, Info} {

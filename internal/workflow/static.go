@@ -38,11 +38,12 @@ func (c *compiler) static(n *syntax.Node, s scope) (v expr.Value, known bool) {
 	return v, true
 }
 
-// knowable reports the references of a static key whose value only a run can know.
+// knowable reports whether the value of a static key can be known. What only a run can know is left as
+// it is written, and is a requirement.
 func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
-	fine := true
+	fine, late := true, false
 	for _, ref := range t.References() {
-		if _, later := laterContexts(ref.Path[0]); later || !slices.Contains(s.contexts, ref.Path[0]) {
+		if !slices.Contains(s.contexts, ref.Path[0]) {
 			fine = false // reported already
 			continue
 		}
@@ -50,12 +51,11 @@ func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
 			continue // of a job without a matrix
 		}
 		if !c.isStatic(ref) {
-			fine = false
-			c.reports.Add(syntax.CodeUnsupportedDynamic, c.place(n, ref.Span),
-				fmt.Sprintf("%q can't depend on %s yet: it must be known before the run starts", s.key,
-					syntax.Quote(strings.Join(ref.Path, "."))),
-				"inputs and github."+strings.Join(staticProperties(), ", github.")+" can be used here")
+			late = true
 		}
+	}
+	if late {
+		c.unmet = append(c.unmet, plan.Unmet{Code: plan.RequireDynamic, Key: s.key, Text: scalarText(n)})
 	}
 	for _, call := range t.Calls() {
 		fine = fine && !call.Bound // status functions were reported already
@@ -64,7 +64,7 @@ func (c *compiler) knowable(n *syntax.Node, t *expr.Template, s scope) bool {
 				fmt.Sprintf("%q can't depend on hashFiles() yet: it must be known before the run starts", s.key), "")
 		}
 	}
-	return fine
+	return fine && !late
 }
 
 // staticProperties are the properties of github that are known before a run starts. Of the

@@ -298,9 +298,7 @@ func (r *triggerReader) inputType(n *syntax.Node) string {
 	case slices.Contains(known, text):
 		return text
 	case text == "environment":
-		r.reports.Add(syntax.CodeDeployNotAvailable, n.Range,
-			"inputs of the type environment are part of the workflow language, but not available yet",
-			"use the type choice and list the names as options")
+		return plan.InputString // the name of one: nobody keeps a list that it could be chosen from
 	default:
 		r.reports.Add(syntax.CodeInvalidInput, n.Range, fmt.Sprintf("there is no type %s of inputs", syntax.Quote(text)),
 			r.reports.Suggest(text, known, "types are string, boolean, number and choice"))

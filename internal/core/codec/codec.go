@@ -34,7 +34,7 @@ type envelope struct {
 // store reads it, and the highest that it reads. It grows by one with every event type or
 // field that an older program would refuse; the stream kind's Lower says what is written
 // for those until then.
-const Format uint32 = 4
+const Format uint32 = 5
 
 // Oldest is the lowest format that this program can still write: a server that reads less
 // is no neighbour, and nobody may join a fleet that has one. It grows when a Lower gives up

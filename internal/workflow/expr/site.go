@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Site names a place of a workflow file where expressions may stand. Every key whose
@@ -71,8 +72,25 @@ type Availability struct {
 	Functions []Arity
 }
 
-// Availability is the row of the table for a site. ok is false for a site that is none.
+// table is the rows of all sites. Nobody changes any of it.
+var table = sync.OnceValue(func() map[Site]Availability {
+	out := make(map[Site]Availability)
+	for _, s := range Sites() {
+		if a, ok := s.availability(); ok {
+			out[s] = a
+		}
+	}
+	return out
+})
+
+// Availability is the row of the table for a site, which the caller must not change. ok is false for
+// a site that is none.
 func (s Site) Availability() (a Availability, ok bool) {
+	a, ok = table()[s]
+	return a, ok
+}
+
+func (s Site) availability() (a Availability, ok bool) {
 	const (
 		start = "github inputs vars"
 		needs = start + " needs"

@@ -55,13 +55,37 @@ func formTwo() *Plan {
 	return p
 }
 
+// formThree adds called workflows, groups, environments, containers and actions.
+func formThree() *Plan {
+	p, caller := formTwo(), 0
+	group := &Concurrency{Group: "ci-${{ github.ref }}", Cancel: "${{ true }}", Queue: "single", Line: 3}
+	p.Concurrency, p.Jobs[1].Concurrency = group, group
+	p.Jobs[0].Call = &Call{
+		Workflow: "a/b/.github/workflows/c.yml@v1", Component: "git:c8", Path: ".github/workflows/c.yml", Name: "C",
+		Inputs: []Input{{"x", InputNumber, "${{ 1 }}"}}, Outputs: []Binding{{"o", "${{ jobs.a.outputs.o }}"}},
+		Secrets: &Secrets{Inherit: true, Named: []Binding{{"s", "${{ secrets.S }}"}}},
+	}
+	p.Jobs[1].In, p.Jobs[1].ID = &caller, "deploy"
+	p.Jobs[1].Environment = &Environment{Name: "staging", URL: "https://${{ github.ref }}", NoDeployment: true}
+	p.Jobs[1].Container = &Container{Image: "alpine", Env: []Binding{{"A", "1"}}, Ports: []string{"80"},
+		Volumes: []string{"a:/b"}, Options: "--cpus 1", User: "u", Password: "${{ secrets.P }}",
+		Entrypoint: "e", Command: "c"}
+	p.Jobs[1].Services = []Service{{"db", *p.Jobs[1].Container}}
+	p.Jobs[1].Steps = append(p.Jobs[1].Steps, Step{Index: 2, ID: "c", Name: "C", Uses: UsesComposite, Line: 30,
+		With: []Binding{{"w", "1"}}, Action: "a/b@v1", Component: "git:c9", ActionPath: "sub",
+		Steps: []Step{{ID: "i", Name: "I", Uses: UsesRun, Script: "true"}}, Outputs: []Binding{{"o", "${{ 1 }}"}}})
+	p.Jobs[1].Unmet = []Unmet{{RequireKey, "resources", `{"cpu":2}`}}
+	p.Jobs[1].Steps[1].Unmet = []Unmet{{RequireDynamic, "env", "${{ fromJSON('{}') }}"}}
+	return p
+}
+
 // A run's history names its plan by the digest of these bytes.
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestStoredPlans(t *testing.T) {
-	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 2, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, formTwo())
-	form.Written(t, formTwo().Encode())
-	for number, want := range []*Plan{formOne(), formTwo()} {
+	form := frozen.Form{Name: "testdata/frozen/plan", Newest: 3, Text: true, Rewrite: *rewrite}
+	frozen.Full(t, formThree())
+	form.Written(t, formThree().Encode())
+	for number, want := range []*Plan{formOne(), formTwo(), formThree()} {
 		readsAs(t, form, number+1, want)
 	}
 }

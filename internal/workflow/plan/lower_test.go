@@ -32,3 +32,29 @@ func TestAPlanForOldReaders(t *testing.T) {
 		}
 	}
 }
+
+// Promises: [FORMAT-2].
+func TestAPlanForReadersOfFormTwo(t *testing.T) {
+	shown := formTwo()
+	shown.Jobs[1].Environment = &Environment{Name: "staging"}
+	got, ok := shown.FormTwo()
+	if diff := cmp.Diff(formTwo(), got); !ok || diff != "" {
+		t.Error(ok, diff)
+	}
+	for name, add := range map[string]func(*Plan){
+		"a group":       func(p *Plan) { p.Concurrency = &Concurrency{} },
+		"a job's group": func(p *Plan) { p.Jobs[0].Concurrency = &Concurrency{} },
+		"a call":        func(p *Plan) { p.Jobs[0].Call = &Call{} },
+		"a called job":  func(p *Plan) { p.Jobs[1].In = new(int) },
+		"a container":   func(p *Plan) { p.Jobs[0].Container = &Container{} },
+		"services":      func(p *Plan) { p.Jobs[0].Services = []Service{{}} },
+		"options":       func(p *Plan) { p.Jobs[0].Steps[0].With = []Binding{{"a", "b"}} },
+		"an action":     func(p *Plan) { p.Jobs[0].Steps[0].Action = "a/b@v1" },
+	} {
+		p := formTwo()
+		add(p)
+		if _, ok := p.FormTwo(); ok {
+			t.Errorf("readers of form 2 would not understand %s", name)
+		}
+	}
+}

@@ -23,7 +23,8 @@ import (
 // grows whenever the same snapshot could compile or evaluate to something else.
 //
 //	2: a job's condition with text outside of its ${{ }}, even a space, is always true
-const Evaluator = 2
+//	3: actions, options of checkout, containers, services, environments and their like are in the plan
+const Evaluator = 3
 
 // Plan is the compiled job graph of one workflow for one event.
 type Plan struct {
@@ -36,7 +37,9 @@ type Plan struct {
 	// Inputs are the values of the inputs of workflow_dispatch, defaults included, in the
 	// order of their declaration. They are the contexts inputs and github.event.inputs.
 	Inputs []Input `json:"inputs,omitempty"`
-	Jobs   []Job   `json:"jobs"`
+	// Concurrency is the group that the run as a whole joins before any of its jobs may start.
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Jobs        []Job        `json:"jobs"`
 	// Legs are those of all matrices that are known before the run starts, in the order of
 	// their jobs: the leg at i is scheduled as the job with index len(Jobs)+i.
 	Legs []Leg `json:"legs,omitempty"`
@@ -86,7 +89,7 @@ func (p *Plan) Ancestors(job int) []int {
 // Job is a schedulable node.
 type Job struct {
 	Index          int       `json:"index"`
-	Key            string    `json:"key"`  // the id in the workflow file; unique in the plan
+	Key            string    `json:"key"`  // unique in the plan: the id in the file, after its callers' and a slash each
 	Name           string    `json:"name"` // for people; may repeat
 	Needs          []int     `json:"needs,omitempty"`
 	If             string    `json:"if,omitempty"` // expression text; "" means success()
@@ -104,6 +107,26 @@ type Job struct {
 	Outputs []Binding `json:"outputs,omitempty"`
 	// Strategy makes the job a group: its legs run, and it concludes as they do.
 	Strategy *Strategy `json:"strategy,omitempty"`
+	// Call makes the job the caller of another workflow. With a strategy, each leg calls it.
+	Call *Call `json:"call,omitempty"`
+	// In is the index of the caller, a job or a leg, whose workflow this job is of. It is nil for
+	// jobs of the run's own workflow. Needs are jobs of the same workflow.
+	In *int `json:"in,omitempty"`
+	// ID is the key within the called workflow, by which its other jobs know this one; "": Key.
+	ID          string       `json:"id,omitempty"`
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Environment *Environment `json:"environment,omitempty"`
+	Container   *Container   `json:"container,omitempty"`
+	Services    []Service    `json:"services,omitempty"`
+	Unmet       []Unmet      `json:"unmet,omitempty"`
+}
+
+// Unmet is a key of a job or a step that a plan only records: what it asks for is not done, so each
+// is a requirement.
+type Unmet struct {
+	Code string `json:"code"` // of the requirement
+	Key  string `json:"key"`
+	Text string `json:"text"` // the value: a text as it is written, anything else as JSON
 }
 
 // Permissions is one word for all scopes, or a level for each scope that is named; a scope
@@ -139,6 +162,14 @@ type Binding struct {
 const (
 	UsesRun      = "run"      // run Script with Shell
 	UsesCheckout = "checkout" // built-in: the pinned commit into the workspace
+	// UsesAction is an action whose definition is not known, as linting leaves it. Nothing that was
+	// resolved has one.
+	UsesAction    = "action"
+	UsesComposite = "composite" // run Steps, in contexts of their own
+	UsesNode      = "node"      // a JavaScript action
+	UsesContainer = "container" // a container action, or an image
+	UsesDeploy    = "deploy"    // the artifact that Action names, to the job's environment
+	UsesWait      = "wait"      // about steps beside each other; Unmet says what
 )
 
 // Step is one operation of a job. Text fields that are templates may hold ${{ }} and
@@ -147,7 +178,7 @@ type Step struct {
 	Index          int       `json:"index"`
 	ID             string    `json:"id"`   // unique in the job; generated ones start with "__"
 	Name           string    `json:"name"` // template; what people see
-	Uses           string    `json:"uses"` // UsesRun or UsesCheckout
+	Uses           string    `json:"uses"` // UsesRun, UsesCheckout, …
 	Script         string    `json:"script,omitempty"`
 	Shell          string    `json:"shell,omitempty"`             // "" is the default shell
 	WorkDir        string    `json:"working_directory,omitempty"` // template, relative to the workspace
@@ -161,6 +192,18 @@ type Step struct {
 	// the place of SoftFail and TimeoutSeconds.
 	SoftFailText string `json:"continue_on_error_text,omitempty"`
 	TimeoutText  string `json:"timeout_minutes_text,omitempty"`
+	// With are the options of checkout, or the inputs of an action: all that it declares, with
+	// their defaults, when its definition is known.
+	With []Binding `json:"with,omitempty"`
+	// Action is the reference of an action as it is written; Component is what it was resolved to,
+	// empty for one of the run's own commit, and ActionPath its folder in its repository.
+	Action     string `json:"action,omitempty"`
+	Component  string `json:"component,omitempty"`
+	ActionPath string `json:"action_path,omitempty"`
+	// Steps and Outputs are those of a composite action. Outputs are templates over its steps.
+	Steps   []Step    `json:"steps,omitempty"`
+	Outputs []Binding `json:"outputs,omitempty"`
+	Unmet   []Unmet   `json:"unmet,omitempty"`
 }
 
 // NeedResult is the outcome of a job in the words of the expression language: what

@@ -46,20 +46,27 @@ const (
 
 // Codes of what the language has and this release has not. Each begins with unsupported_.
 const (
-	CodeNotAvailable           Code = "unsupported_key"
-	CodeDeployNotAvailable     Code = "unsupported_deployment"
-	CodeUnsupportedAction      Code = "unsupported_action"
-	CodeUnsupportedOption      Code = "unsupported_checkout_option"
 	CodeUnsupportedCall        Code = "unsupported_reusable_workflow"
 	CodeUnsupportedConcurrency Code = "unsupported_concurrency"
-	CodeUnsupportedContainer   Code = "unsupported_container"
-	CodeUnsupportedServices    Code = "unsupported_services"
-	CodeUnsupportedBackground  Code = "unsupported_background_steps"
-	CodeUnsupportedRunnerGroup Code = "unsupported_runner_group"
-	CodeUnsupportedContext     Code = "unsupported_context"
-	CodeUnsupportedFunction    Code = "unsupported_function"
 	CodeUnsupportedDynamic     Code = "unsupported_dynamic_value"
-	CodeUnsupportedShell       Code = "unsupported_shell"
+	CodeUnsupportedFunction    Code = "unsupported_function"
+)
+
+// Codes of what compiles and is not run by this release. Each begins with not_run_, and is the code of a
+// requirement of the plan.
+const (
+	CodeNotRunDeployment Code = "not_run_deployment"
+	CodeNotRunAction     Code = "not_run_action"
+	CodeNotRunOption     Code = "not_run_checkout_option"
+	CodeNotRunContainer  Code = "not_run_container"
+	CodeNotRunServices   Code = "not_run_services"
+	CodeNotRunBackground Code = "not_run_background_steps"
+	CodeNotRunGroup      Code = "not_run_runner_group"
+	CodeNotRunShell      Code = "not_run_shell"
+	CodeNotRunDynamic    Code = "not_run_dynamic_value"
+	CodeNotRunKey        Code = "not_run_key"
+	CodeNotRunSecrets    Code = "not_run_secrets"
+	CodeNotRunVars       Code = "not_run_vars"
 )
 
 // Codes of jobs and steps.
@@ -114,6 +121,7 @@ const (
 	CodeUndefinedReference  Code = "undefined_reference"
 	CodeNumberChanged       Code = "number_changed"
 	CodeNeverFires          Code = "event_never_fires"
+	CodeUnexpectedInput     Code = "unexpected_input"
 )
 
 // Codes of information: nothing is wrong, and the author may want to know.
@@ -132,14 +140,16 @@ type CodeEntry struct {
 // Codes lists every code with its severity and one sentence. The reference page of
 // diagnostics is made from it.
 func Codes() []CodeEntry {
-	return slices.Concat(textCodes(), keyCodes(), unsupportedCodes(), jobCodes(), expressionCodes())
+	return slices.Concat(textCodes(), keyCodes(), unsupportedCodes(), notRunCodes(), jobCodes(), expressionCodes())
 }
 
 // severity is that of the table of codes; a test compares the two.
 func severity(code Code) Severity {
 	switch code {
 	case CodeAlwaysTrue, CodeExpressionInjection, CodeUndefinedReference, CodeNumberChanged, CodeNeverFires,
-		CodeEmptyScript:
+		CodeEmptyScript, CodeUnexpectedInput, CodeNotRunAction, CodeNotRunOption, CodeNotRunSecrets, CodeNotRunVars,
+		CodeNotRunContainer, CodeNotRunServices, CodeNotRunShell, CodeNotRunGroup, CodeNotRunDynamic, CodeNotRunBackground,
+		CodeNotRunDeployment, CodeNotRunKey:
 		return Warning
 	case CodeNoToken, CodeFairleadOnly, CodeShortSchedule:
 		return Info
@@ -194,24 +204,29 @@ func keyCodes() []CodeEntry {
 
 func unsupportedCodes() []CodeEntry {
 	return []CodeEntry{
-		{CodeNotAvailable, Error, "The key is part of the workflow language, but this release doesn't have it yet."},
-		{CodeDeployNotAvailable, Error, "Environments and deployments are part of the workflow language, " +
-			"but this release doesn't have them yet."},
-		{CodeUnsupportedAction, Error,
-			"Actions are part of the workflow language, but this release has only actions/checkout."},
-		{CodeUnsupportedOption, Error, "The built-in checkout doesn't have this option of actions/checkout yet."},
 		{CodeUnsupportedCall, Error, "Calling a workflow from a job is not available yet."},
 		{CodeUnsupportedConcurrency, Error, "Groups of runs or jobs that wait for each other are not available yet."},
-		{CodeUnsupportedContainer, Error, "Jobs that run in a container image are not available yet."},
-		{CodeUnsupportedServices, Error, "Services beside a job are not available yet."},
-		{CodeUnsupportedBackground, Error, "Steps that run beside each other are not available yet."},
-		{CodeUnsupportedRunnerGroup, Error, "Groups of runners are not available yet; pools have labels."},
-		{CodeUnsupportedContext, Error,
-			"The context is part of the workflow language, but this release doesn't have it yet."},
+		{CodeUnsupportedDynamic, Error, "The key of a mapping comes from an expression, which is not available yet."},
 		{CodeUnsupportedFunction, Error,
 			"The function is part of the workflow language, but this release doesn't have it yet."},
-		{CodeUnsupportedDynamic, Error, "The value comes from an expression that can't be evaluated at this place yet."},
-		{CodeUnsupportedShell, Error, "The shell belongs to Windows, and runners are not Windows yet."},
+	}
+}
+
+// notRunCodes are those of requirements: Compile warns of them, and a run is refused.
+func notRunCodes() []CodeEntry {
+	return []CodeEntry{
+		{CodeNotRunAction, Warning, "The step uses an action, and this release runs only the built-in checkout."},
+		{CodeNotRunOption, Warning, "The built-in checkout does not do what this option asks for."},
+		{CodeNotRunSecrets, Warning, "The job names secrets or its token, and this release gives none to jobs."},
+		{CodeNotRunVars, Warning, "The job names the context vars, and this release has no variables to put there."},
+		{CodeNotRunContainer, Warning, "The steps of the job shall run in a container image, and they run on the runner."},
+		{CodeNotRunServices, Warning, "The job wants services beside it, and this release starts none."},
+		{CodeNotRunShell, Warning, "The shell belongs to Windows, and runners are not Windows yet."},
+		{CodeNotRunGroup, Warning, "The job names a group of runners, and pools are found by labels."},
+		{CodeNotRunDynamic, Warning, "The value comes from an expression that this release does not evaluate at this place."},
+		{CodeNotRunBackground, Warning, "Steps shall run beside each other, and they run one after another."},
+		{CodeNotRunDeployment, Warning, "The step asks for a deployment, and this release makes none."},
+		{CodeNotRunKey, Warning, "The key is recorded in the plan, and has no effect in this release."},
 	}
 }
 
@@ -262,6 +277,7 @@ func expressionCodes() []CodeEntry {
 		{CodeExpressionInjection, Warning,
 			"Text that an outsider may choose is pasted into a script before the shell reads it."},
 		{CodeUndefinedReference, Warning, "An expression refers to something that is not defined, so it is always empty."},
+		{CodeUnexpectedInput, Warning, "The step gives an input that the built-in checkout does not know."},
 		{CodeNumberChanged, Warning, "A number is written in a way that does not survive: 3.10 is the number 3.1."},
 	}
 }

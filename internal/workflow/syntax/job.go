@@ -26,6 +26,10 @@ func (r *reader) readJob(p Pair) *Job {
 	job.Strategy = r.strategy(f["strategy"])
 	job.Outputs = r.outputs(f["outputs"])
 	r.unavailable(job, f)
+	job.Unmet = unmet(r.job, f)
+	if p := below(f["runs-on"])["fallback"]; p.Value != nil {
+		job.Unmet = append(job.Unmet, Unmet{CodeNotRunKey, p})
+	}
 	_, calls := f["uses"]
 	job.Steps = r.steps(p.Key, f)
 	switch _, runs := f["runs-on"]; {
@@ -42,7 +46,18 @@ func (r *reader) readJob(p Pair) *Job {
 
 func emptyMapping(n *Node) bool { return n != nil && n.Kind == Mapping && len(n.Pairs) == 0 }
 
-// unavailable reads the keys of a job that this release refuses.
+// unmet are the keys that a plan only records, in the order of the table.
+func unmet(keys []key, f map[string]Pair) []Unmet {
+	var out []Unmet
+	for _, k := range keys {
+		if p := f[k.name]; k.unmet != "" && p.Value != nil {
+			out = append(out, Unmet{k.unmet, p})
+		}
+	}
+	return out
+}
+
+// unavailable reads the keys of a job beside its steps, whatever of them has an effect yet.
 func (r *reader) unavailable(job *Job, f map[string]Pair) {
 	job.Concurrency = r.concurrency(f["concurrency"])
 	job.Environment = environmentOf(f["environment"])
@@ -183,6 +198,8 @@ func (r *reader) readStep(n *Node) *Step {
 		SoftFail: scalarOf(f["continue-on-error"]),
 		Timeout:  scalarOf(f["timeout-minutes"]),
 		Cleanup:  scalarOf(f["cleanup"]),
+		Deploy:   scalarOf(f["deploy"]),
+		Unmet:    unmet(r.step, f),
 	}
 	step.Env, step.EnvFrom = envOf(f["env"])
 	if with := scalarOf(f["with"]); with != nil && IsExpression(with) {
@@ -229,5 +246,5 @@ func (r *reader) action(n *Node, f map[string]Pair) bool {
 	if p, ok := f["with"]; ok && !uses {
 		r.add(CodeMisplacedKey, p.Key, "pass values to a script with env", "%q has an effect only beside uses", "with")
 	}
-	return run || uses || found[0].Key.Value == "deploy"
+	return true
 }

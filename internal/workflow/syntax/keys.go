@@ -1,5 +1,7 @@
 package syntax
 
+import "sync"
+
 // key is one key of the language at one place. A key with a later text is known, but
 // not part of this release; the text says what to do instead.
 type key struct {
@@ -8,8 +10,9 @@ type key struct {
 	required bool
 	hint     string // for the report that a required key is missing
 	later    string
-	code     Code // for a later key; CodeNotAvailable when empty
+	code     Code // for a later key
 	ours     bool // Fairlead's own: the workflow runs nowhere else
+	unmet    Code // not "": the plan records the key, and this requirement says that it has no effect
 }
 
 func workflowKeys() []key {
@@ -26,7 +29,16 @@ func workflowKeys() []key {
 	}
 }
 
-func jobKeys() []key {
+func jobKeys() []key { return keysOfJob() }
+
+// The largest tables are made once; nobody changes them.
+var (
+	keysOfJob   = sync.OnceValue(makeJobKeys)
+	keysOfStep  = sync.OnceValue(makeStepKeys)
+	keysOfScope = sync.OnceValue(makeScopeKeys)
+)
+
+func makeJobKeys() []key {
 	return []key{
 		{name: "name", value: text().evaluated()}, {name: "needs", value: wordOrList()},
 		{name: "if", value: conditionShape()}, {name: "runs-on", value: runsOnShape()},
@@ -37,30 +49,23 @@ func jobKeys() []key {
 		{name: "effects", value: oneOf("external"), ours: true},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: keysOf("defaults", jobDefaultsKeys)},
-		{name: "environment", value: environmentShape(), code: CodeDeployNotAvailable,
-			later: "remove the job, or run it elsewhere until deployments are available"},
+		{name: "environment", value: environmentShape()},
 		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
 			later: "remove it; jobs don't wait for other runs yet"},
 		{name: "outputs"}, {name: "strategy"},
-		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated(),
-			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},
-		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated(),
-			code: CodeUnsupportedServices, later: "start the service in a step of the job"},
+		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated()},
+		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated()},
 		{name: "uses", value: word(), code: CodeUnsupportedCall, later: "copy the jobs of the called workflow into this one"},
 		{name: "with", value: mapOf(text()).evaluated()},
 		{name: "secrets", value: oneOf("inherit").or(mapOf(text())).evaluated()},
-		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)),
-			later: "remove it; images of runners can't be made from jobs yet"},
-		{name: "cancel-timeout-minutes", value: number().evaluated(),
-			later: "remove it; the server's own grace period applies"},
-		{name: "artifacts", value: mapOf(word()), ours: true, later: "keep steps that use each other's files in one job"},
-		{name: "resources", value: keysOf("resources", resourceKeys), ours: true,
-			later: "choose a runner of the right size, with runs-on"},
+		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)), unmet: CodeNotRunKey},
+		{name: "cancel-timeout-minutes", value: number().evaluated(), unmet: CodeNotRunKey},
+		{name: "artifacts", value: mapOf(word()), ours: true, unmet: CodeNotRunKey},
+		{name: "resources", value: keysOf("resources", resourceKeys), ours: true, unmet: CodeNotRunKey},
 		{name: "network", value: oneOf("none").or(keysOf("network", networkKeys)), ours: true,
-			later: "remove it; the pool decides about the network"},
-		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
-			later: "name the pool that shall run the job, with runs-on"},
-		{name: "tests", value: keysOf("tests", testsKeys), ours: true, later: "print the results; the log keeps them"},
+			unmet: CodeNotRunKey},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true, unmet: CodeNotRunKey},
+		{name: "tests", value: keysOf("tests", testsKeys), ours: true, unmet: CodeNotRunKey},
 	}
 }
 
@@ -69,8 +74,9 @@ func callKeys() []string {
 	return []string{"name", "uses", "with", "secrets", "needs", "if", "permissions", "concurrency", "strategy"}
 }
 
-func stepKeys() []key {
-	const belongs = "it belongs to background, which is not available yet"
+func stepKeys() []key { return keysOfStep() }
+
+func makeStepKeys() []key {
 	return []key{
 		{name: "id", value: word()}, {name: "name", value: text().evaluated()},
 		{name: "if", value: conditionShape()},
@@ -81,18 +87,14 @@ func stepKeys() []key {
 		{name: "continue-on-error", value: truth().evaluated()},
 		{name: "timeout-minutes", value: number().evaluated()},
 		{name: "cleanup", value: truth(), ours: true},
-		{name: "deploy", value: word(), ours: true, code: CodeDeployNotAvailable,
-			later: "remove the job, or run it elsewhere until deployments are available"},
-		{name: "tests", value: keysOf("tests", testsKeys), ours: true, later: "print the results; the log keeps them"},
-		{name: "idempotency-key", value: text().evaluated(), ours: true,
-			later: "use the variable FAIRLEAD_IDEMPOTENCY_KEY, which every step has"},
-		{name: "background", value: truth(), code: CodeUnsupportedBackground,
-			later: "start the process in the script with &, and wait for it in the same step"},
-		{name: "wait", value: wordOrList(), code: CodeUnsupportedBackground, later: belongs},
-		{name: "wait-all", value: truth().orEmpty(), code: CodeUnsupportedBackground, later: belongs},
-		{name: "cancel", value: word(), code: CodeUnsupportedBackground, later: belongs},
-		{name: "parallel", value: listOf(anything()), code: CodeUnsupportedBackground,
-			later: "write the steps one after another, or as jobs"},
+		{name: "deploy", value: word(), ours: true},
+		{name: "tests", value: keysOf("tests", testsKeys), ours: true, unmet: CodeNotRunKey},
+		{name: "idempotency-key", value: text().evaluated(), ours: true, unmet: CodeNotRunKey},
+		{name: "background", value: truth(), unmet: CodeNotRunBackground},
+		{name: "wait", value: wordOrList(), unmet: CodeNotRunBackground},
+		{name: "wait-all", value: truth().orEmpty(), unmet: CodeNotRunBackground},
+		{name: "cancel", value: word(), unmet: CodeNotRunBackground},
+		{name: "parallel", value: listOf(anything()), unmet: CodeNotRunBackground},
 	}
 }
 
@@ -119,9 +121,8 @@ func runnerKeys() []key {
 	labels := wordOrList()
 	return []key{
 		{name: "labels", value: labels},
-		{name: "group", value: word(), code: CodeUnsupportedRunnerGroup, later: "name the labels of the pool"},
-		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true,
-			later: "name the pool that shall run the job"},
+		{name: "group", value: word()},
+		{name: "fallback", value: keysOf("fallback", fallbackKeys), ours: true},
 	}
 }
 
@@ -207,7 +208,9 @@ func permissionsShape() shape {
 }
 
 // scopeKeys are the scopes of permissions with the levels that each can have.
-func scopeKeys() []key {
+func scopeKeys() []key { return keysOfScope() }
+
+func makeScopeKeys() []key {
 	var out []key
 	for _, name := range []string{"actions", "artifact-metadata", "attestations", "checks", "code-quality", "contents",
 		"deployments", "discussions", "drives", "issues", "packages", "pages", "pull-requests", "repository-projects",

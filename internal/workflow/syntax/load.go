@@ -56,15 +56,19 @@ func Load(text []byte, bounds Bounds, reports *Reports) *Node {
 // readable refuses bytes that are no text: invalid UTF-8 and control characters.
 func readable(src *source, reports *Reports) bool {
 	for i := 0; i < len(src.text); {
+		if b := src.text[i]; b >= ' ' && b < 0x7F || b == '\n' {
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRuneInString(src.text[i:])
-		at := Range{src.pos(i), src.pos(i + size)}
+		at := func() Range { return Range{src.pos(i), src.pos(i + size)} }
 		switch {
 		case r == utf8.RuneError && size == 1:
-			reports.Add(CodeInvalidUTF8, at, fmt.Sprintf("byte 0x%02x is not valid UTF-8", src.text[i]),
+			reports.Add(CodeInvalidUTF8, at(), fmt.Sprintf("byte 0x%02x is not valid UTF-8", src.text[i]),
 				"save the file as UTF-8")
 			return false
 		case r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7F:
-			reports.Add(CodeControlCharacter, at, fmt.Sprintf("the control character U+%04X is not allowed", r),
+			reports.Add(CodeControlCharacter, at(), fmt.Sprintf("the control character U+%04X is not allowed", r),
 				`remove it, or write it as an escape in a double-quoted string, like "\e"`)
 			return false
 		}

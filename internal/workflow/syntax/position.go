@@ -34,7 +34,8 @@ type source struct {
 }
 
 func newSource(text string) *source {
-	s := &source{text: text}
+	lines := strings.Count(text, "\n") + 1
+	s := &source{text: text, lines: make([]int, 0, lines), marks: make([][]int, 0, lines)}
 	start, column := 0, 0
 	if strings.HasPrefix(text, "\ufeff") {
 		start = len("\ufeff")
@@ -55,7 +56,10 @@ func newSource(text string) *source {
 			}
 			s.marks[last] = append(s.marks[last], i)
 		}
-		_, size := utf8.DecodeRuneInString(text[i:])
+		size := 1
+		if text[i] >= utf8.RuneSelf {
+			_, size = utf8.DecodeRuneInString(text[i:])
+		}
 		i += size
 		column++
 	}

@@ -88,6 +88,13 @@ type Job struct {
 
 	// Other are values of keys that are not available yet. Their expressions are checked all the same.
 	Other []Site
+	Unmet []Unmet
+}
+
+// Unmet is a key that a plan records and that has no effect yet.
+type Unmet struct {
+	Code Code
+	Pair Pair
 }
 
 // Site is a value that may hold expressions, and the key whose rules it is under.
@@ -122,6 +129,8 @@ type Step struct {
 	SoftFail *Node
 	Timeout  *Node
 	Cleanup  *Node
+	Deploy   *Node // the name of an artifact
+	Unmet    []Unmet
 }
 
 // reader walks a tree and reports what does not fit the language.
@@ -189,11 +198,7 @@ func (r *reader) fields(n *Node, where string, keys []key) map[string]Pair {
 }
 
 func (r *reader) later(at *Node, k key) {
-	code := k.code
-	if code == "" {
-		code = CodeNotAvailable
-	}
-	r.add(code, at, k.later, "%q is part of the workflow language, but not available yet", k.name)
+	r.add(k.code, at, k.later, "%q is part of the workflow language, but not available yet", k.name)
 }
 
 // mapping wants a mapping as the value of a key.
