@@ -195,6 +195,29 @@ env | grep -c '` + tokenPattern + `' || true`})
 	}
 }
 
+// The commit comes into the folder that is asked for, with as much of its history as is asked for.
+func TestOptionsOfCheckout(t *testing.T) {
+	p := newPeer(t)
+	commit := p.commitAll(map[string]string{"greeting": "bye\n"})
+	startRunner(t, p, t.TempDir(), isolate.Process)
+	into := func(path, depth string) plan.Step {
+		return plan.Step{Uses: plan.UsesCheckout, With: []plan.Binding{{Name: "path", Value: path},
+			{Name: "fetch-depth", Value: depth}}}
+	}
+	m := p.order(into("${{ 'a b' }}/c", "${{ 1 }}"), into("all", "0"), into("two", "2"),
+		plan.Step{Script: `for d in "a b/c" all two; do cat "$d/greeting"; git -C "$d" log --oneline | wc -l; done; ls`},
+		into("${{ '../x' }}", ""))
+	m.Source.Commit = commit
+	r := p.result(p.start(m))
+	wantResult(t, p, r, domain.OutcomeFailure, domain.FailureInvalid)
+	if got, want := p.log(r.GetAttempt()), "bye\nbye\n1\nbye\nbye\n2\nbye\nbye\n2\na b\nall\ntwo\n"; got != want {
+		t.Errorf("log %q, want %q", got, want)
+	}
+	if !strings.Contains(r.GetMessage(), `its option path can't be "../x"`) {
+		t.Errorf("message %q", r.GetMessage())
+	}
+}
+
 func TestACommitThatIsNotThereIsAClearError(t *testing.T) {
 	p := newPeer(t)
 	p.commitAll(map[string]string{"a": "b"})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
 )
@@ -54,7 +55,27 @@ func (c *compiler) checkoutOptions(in *syntax.Step) []plan.Binding {
 		if inputs[at].neutral == nil || slices.Contains(inputs[at].neutral, plain) {
 			continue
 		}
+		c.checkoutOption(name, value, p.Value)
 		out = append(out, plan.Binding{Name: name, Value: value})
 	}
 	return out
+}
+
+// checkoutOption checks a value that is written out.
+func (c *compiler) checkoutOption(name, value string, at *syntax.Node) {
+	if expr.HasExpression(value) {
+		return
+	}
+	switch name {
+	case "fetch-depth":
+		if n, whole := expr.String(value).Whole(); !whole || n < 0 {
+			c.reports.Add(syntax.CodeInvalidValue, at.Range,
+				fmt.Sprintf("%s is not a number of commits", syntax.Quote(value)), "0 is the whole history")
+		}
+	case "path":
+		if strings.HasPrefix(value, "/") || slices.Contains(strings.Split(value, "/"), "..") {
+			c.reports.Add(syntax.CodeInvalidValue, at.Range,
+				fmt.Sprintf("the path %s is not in the workspace", syntax.Quote(value)), "name a folder below it")
+		}
+	}
 }

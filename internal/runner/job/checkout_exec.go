@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/isolate"
+	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
 )
 
 var (
@@ -37,10 +39,14 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 		strings.Contains(j.m.Source.Path, "..") {
 		return failed(domain.FailureInvalid, "the manifest names no commit that can be fetched")
 	}
+	to, depth, problem := j.checkoutOptions(r)
+	if problem != "" {
+		return failed(domain.FailureInvalid, "%s", problem)
+	}
 	fetched := make(chan error, 1)
 	fetching, cancel := context.WithTimeoutCause(ctx, fetchPatience, fmt.Errorf("it took longer than %s", fetchPatience))
 	defer cancel()
-	go func() { fetched <- j.fetch(fetching) }()
+	go func() { fetched <- j.fetch(fetching, depth) }()
 	select {
 	case err := <-fetched:
 		if err != nil && ctx.Err() == nil {
@@ -63,7 +69,7 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 	end := j.execute(ctx, r, isolate.Command{
 		Args: []string{
 			"sh", "-c", placeScript, "checkout", j.box.Inside().Source + "/repository", commit,
-			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.plan.Index),
+			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.plan.Index), to,
 		},
 		Env: j.environment(nil, quietGit),
 		Dir: j.inside.workspace,
@@ -84,6 +90,29 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 	return end
 }
 
+// checkoutOptions evaluates the options of a checkout: the folder that the commit comes into, and
+// how many commits of its history with it; 0: all.
+func (j *job) checkoutOptions(r *running) (to string, depth int64, problem string) {
+	to, depth = ".", 1
+	for _, b := range r.plan.With {
+		text, err := expr.Interpolate(b.Value, j.ctx.evaluation(r.plan.ID, r.env, j.status()))
+		if err != nil {
+			return "", 0, fmt.Sprintf("its option %s: %v", b.Name, err)
+		}
+		text = strings.TrimSpace(text)
+		switch n, whole := expr.String(text).Whole(); {
+		case text == "": // as if it were not given
+		case b.Name == "path" && filepath.IsLocal(text):
+			to = filepath.Clean(text)
+		case b.Name == "fetch-depth" && whole && n >= 0:
+			depth = n
+		default:
+			return "", 0, fmt.Sprintf("its option %s can't be %q", b.Name, short(text))
+		}
+	}
+	return to, depth, ""
+}
+
 // quietGit keeps git inside the sandbox to what the repository itself says.
 var quietGit = map[string]string{
 	"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0",
@@ -92,8 +121,11 @@ var quietGit = map[string]string{
 
 // placeScript makes a fresh repository of what was fetched: $1 is the fetched
 // repository, $2 the commit, $3 the remote's address, $4 the branch or nothing, $5 the
-// file for the answer. It copies the pack, so that the workspace stands on its own.
+// file for the answer, $6 the folder of the workspace. It copies the pack, so that the workspace
+// stands on its own.
 const placeScript = `set -e
+mkdir -p -- "$6"
+cd -- "$6"
 for f in ./* ./.[!.]* ./..?*; do
   if [ -e "$f" ] || [ -L "$f" ]; then rm -rf "$f"; fi
 done
@@ -102,7 +134,6 @@ mkdir -p .git/objects/pack .git/info
 cp "$1"/objects/pack/pack-*.pack "$1"/objects/pack/pack-*.idx .git/objects/pack/
 if [ -s "$1"/shallow ]; then cp "$1"/shallow .git/shallow; fi
 printf '[remote "origin"]\n\turl = %s\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n' "$3" >> .git/config
-set -- "$1" "$2" "$3" "$4" "$5"
 safe='-c core.hooksPath=/dev/null -c core.fsmonitor=false -c advice.detachedHead=false -c submodule.recurse=false'
 if [ -n "$4" ]; then
   git $safe checkout -q --force -B "$4" "$2" --
@@ -136,13 +167,13 @@ func (j *job) remote() string { return j.bases()[0] + j.m.Source.Path }
 
 // fetch gets the commit into the source folder, and tries again while the server is
 // away.
-func (j *job) fetch(ctx context.Context) error {
+func (j *job) fetch(ctx context.Context, depth int64) error {
 	dir := filepath.Join(j.box.Outside().Source, "repository")
 	pause, bases := fetchPause, j.bases()
 	for attempt := 1; ; attempt++ {
 		err := bareRepository(dir)
 		if err == nil {
-			err = j.fetchOnce(ctx, dir, bases[(attempt-1)%len(bases)])
+			err = j.fetchOnce(ctx, dir, bases[(attempt-1)%len(bases)], depth)
 		}
 		if err == nil || attempt == fetchAttempts || errors.Is(err, errRefused) || ctx.Err() != nil {
 			return err
@@ -182,16 +213,19 @@ func bareRepository(dir string) error {
 // fetchOnce runs git with nothing of the machine's or the job's configuration. The
 // token is in the environment of this one process: not in its arguments, not in the
 // address, not on disk.
-func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
-	cmd := exec.CommandContext(ctx, "git", "--git-dir="+dir,
+func (j *job) fetchOnce(ctx context.Context, dir, base string, depth int64) error {
+	args := []string{"--git-dir=" + dir,
 		"-c", "protocol.version=0", // the server decides by the refs it advertises what may be had
 		"-c", "protocol.allow=never", "-c", "protocol.http.allow=always", "-c", "protocol.https.allow=always",
 		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "credential.helper=",
 		"-c", "fetch.fsckObjects=true", "-c", "transfer.fsckObjects=true", "-c", "submodule.recurse=false",
 		"-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		"-c", "http.followRedirects=false", "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60",
-		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--depth=1",
-		"--", base+j.m.Source.Path, j.m.Source.Commit)
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"}
+	if depth > 0 {
+		args = append(args, "--depth="+strconv.FormatInt(depth, 10))
+	}
+	cmd := exec.CommandContext(ctx, "git", append(args, "--", base+j.m.Source.Path, j.m.Source.Commit)...)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",

@@ -75,7 +75,8 @@ func (r *requires) job(i int) {
 	names := mentions(jobTexts(r.plan, job))
 	r.contexts(names, fmt.Sprintf("job %q", job.Key))
 	for n := range job.Steps {
-		r.step(job, n, names)
+		r.place, r.line = n, job.Steps[n].Line
+		r.step(job, &job.Steps[n], names)
 	}
 }
 
@@ -107,9 +108,9 @@ func (r *requires) contexts(names mention, who string) {
 	}
 }
 
-func (r *requires) step(job *Job, n int, above mention) {
-	step := &job.Steps[n]
-	r.place, r.line = n, step.Line
+// step looks at a step, and at those within it, which have the place of the outermost: that is the
+// one in the file.
+func (r *requires) step(job *Job, step *Step, above mention) {
 	who := fmt.Sprintf("step %q of job %q", step.ID, job.Key)
 	switch step.Uses {
 	case UsesRun, UsesComposite, UsesWait:
@@ -129,11 +130,8 @@ func (r *requires) step(job *Job, n int, above mention) {
 	names := mentions(stepTexts(step, nil))
 	r.contexts(mention{names.secrets && !above.secrets, names.vars && !above.vars}, who)
 	for i := range step.Steps {
-		inner := *job
-		inner.Steps = step.Steps
-		r.step(&inner, i, names)
+		r.step(job, &step.Steps[i], names)
 	}
-	r.place = n
 }
 
 // checkout lists the options that the built-in checkout does not have.
@@ -148,7 +146,7 @@ func (r *requires) checkout(step *Step, who string) {
 }
 
 // CheckoutOptions are the options with which a runner's checkout does what they say.
-func CheckoutOptions() []string { return nil }
+func CheckoutOptions() []string { return []string{"fetch-depth", "path"} }
 
 // Secret reports whether a job names secrets or its token anywhere.
 func Secret(p *Plan, job *Job) bool {
