@@ -106,8 +106,9 @@ func named(of string) []string {
 
 func (a *app) cmdWorkflowList() *cobra.Command {
 	command := a.withJSON(&cobra.Command{Use: "list [REPOSITORY]",
-		Short: "List the workflows and components of a repository that are disabled or restored",
-		Args:  cobra.MaximumNArgs(1), ValidArgsFunction: a.ask(a.completeRepositories)})
+		Short:   "List the workflows and components of a repository that are disabled or restored",
+		Example: "  fairlead workflow list acme/app",
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.ask(a.completeRepositories)})
 	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
 		r, err := repository(ctx, c, args)
 		if err != nil {

@@ -372,17 +372,29 @@ func shown(v expr.Value) string {
 	return v.Text()
 }
 
+// valuesTold are the values for a story. Results of other jobs come last: what follows is about them.
+func (f *fact) valuesTold() []string {
+	var results, others []string
+	for _, v := range f.Values {
+		text := v.GetPath() + " was " + v.GetValue()
+		switch {
+		case !v.GetKnown() || v.GetPath() == "always()":
+		case strings.HasPrefix(v.GetPath(), "needs.") && strings.HasSuffix(v.GetPath(), ".result"):
+			results = append(results, text)
+		default:
+			others = append(others, text)
+		}
+	}
+	results = results[:min(len(results), storyValues)]
+	return append(others[:min(len(others), storyValues-len(results))], results...)
+}
+
 // story is a fact with its nearest causes in one sentence.
 func (f *fact) story() string {
 	var out strings.Builder
 	out.WriteString(f.Text)
 	for depth := 0; ; depth++ {
-		var values []string
-		for _, v := range f.Values {
-			if v.GetKnown() && len(values) < storyValues {
-				values = append(values, v.GetPath()+" was "+v.GetValue())
-			}
-		}
+		values := f.valuesTold()
 		if len(values) > 0 {
 			out.WriteString(": " + strings.Join(values, ", "))
 		}
@@ -400,11 +412,11 @@ func (f *fact) story() string {
 	return out.String() + "."
 }
 
-// storyOf is why a job is as it is, in one sentence; empty where its reason says all.
+// storyOf is why a job ended as it did, in one sentence; empty where its reason says all.
 func storyOf(s *run.State, j int) string {
 	job := s.Jobs[j]
-	if job.Outcome == domain.OutcomeSuccess {
-		return ""
+	if job.Outcome == domain.OutcomeSuccess || job.Outcome == domain.OutcomeNone {
+		return "" // what waits says so in its reason, with what ends it
 	}
 	c := newCauses(s, nil, nil)
 	c.left = 2 * storyDepth

@@ -17,6 +17,10 @@ import (
 // partMax is how many differences of a part are listed; further ones are counted in a note.
 const partMax = 200
 
+// valueBytesMax bounds what is compared key by key: as a tree it takes many times its bytes. Of what
+// is larger only that it differs is said.
+const valueBytesMax = 16 << 20
+
 // Parts of a comparison, in the order in which they are given.
 const (
 	PartSource     = "source"
@@ -68,9 +72,7 @@ func (r *Reviewer) Diff(ctx context.Context, tenant domain.TenantID, before, aft
 	c.values(PartInputs, a.inputs, b.inputs)
 	c.values(PartEvent, a.github, b.github)
 	c.components(a, b)
-	if a.planKnown() && b.planKnown() {
-		c.add(PartPlan, compare.Plans(a.plan, b.plan))
-	}
+	c.plans(a, b)
 	c.outcomes(a.state, b.state)
 	return c, nil
 }
@@ -83,6 +85,7 @@ type side struct {
 	text           []byte
 	textKnown      bool
 	plan           *plan.Plan
+	planBytes      int
 	inputs, github []byte
 }
 
@@ -127,7 +130,7 @@ func (r *Reviewer) load(ctx context.Context, tenant domain.TenantID, id domain.R
 		if bad != nil {
 			c.note("The plan of %s can't be read by this server: %s.", id, compare.Shorten(bad.Error()))
 		}
-		out.plan = p
+		out.plan, out.planBytes = p, len(data)
 	}
 	out.inputs = object("inputs", q.Inputs)
 	return out, err
@@ -149,8 +152,26 @@ func (c *Comparison) add(part string, list []compare.Difference) {
 
 // values compares two JSON values, if both are there.
 func (c *Comparison) values(part string, a, b []byte) {
-	if len(a) > 0 && len(b) > 0 {
+	switch {
+	case len(a) == 0 || len(b) == 0 || bytes.Equal(a, b):
+	case len(a)+len(b) > valueBytesMax:
+		c.large(part)
+	default:
 		c.add(part, compare.JSON(a, b))
+	}
+}
+
+func (c *Comparison) large(part string) {
+	c.note("The %s differs, and is too large to be compared key by key.", part)
+}
+
+func (c *Comparison) plans(a, b *side) {
+	switch {
+	case !a.planKnown() || !b.planKnown() || a.state.Request.Plan == b.state.Request.Plan:
+	case a.planBytes+b.planBytes > valueBytesMax:
+		c.large(PartPlan)
+	default:
+		c.add(PartPlan, compare.Plans(a.plan, b.plan))
 	}
 }
 

@@ -41,6 +41,8 @@ const (
 const (
 	decisionsMax = 20_000 // evaluated again
 	findingsMax  = 100    // listed; further ones are counted
+	// comparedMax bytes of a plan are compared key by key; of a larger one the digests are shown.
+	comparedMax = 16 << 20
 )
 
 // What a finding is about.
@@ -289,8 +291,11 @@ func sameAs(p *plan.Plan, digest domain.Digest) *plan.Plan {
 
 // differ names the parts of the plan that are others now.
 func (w *walk) differ(f Finding, made *plan.Plan) {
-	differences := compare.Plans(w.plan, made)
-	if w.plan == nil || len(differences) == 0 {
+	var differences []compare.Difference
+	if w.plan != nil && len(w.in.Plan) <= comparedMax {
+		differences = compare.Plans(w.plan, made)
+	}
+	if len(differences) == 0 {
 		f.Now = string(made.Digest())
 		w.find(f)
 		return
