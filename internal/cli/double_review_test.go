@@ -40,7 +40,8 @@ func (d *double) DiffRuns(_ context.Context, q *fairleadv1.DiffRunsRequest) (*fa
 		out.Differences = []*fairleadv1.Difference{{Part: "plan", Name: "job a", Kind: "added"},
 			{Part: "plan", Name: "job b: if", Kind: "removed", Before: "always()"},
 			{Part: "outcome", Name: "run", Kind: "changed", Before: "success", After: "failure"}}
-		out.Lines = []*fairleadv1.DiffLine{{Kind: "cut", Text: "3 equal lines"}, {Kind: "same", Before: 4, After: 4, Text: "x:"},
+		out.Lines = []*fairleadv1.DiffLine{{Kind: "cut", Text: "3 equal lines"},
+			{Kind: "same", Before: 4, After: 4, Text: "x:"},
 			{Kind: "removed", Before: 5, Text: "  old"}, {Kind: "added", After: 5, Text: "  new"}}
 		out.Notes = []string{"More is not listed."}
 	}

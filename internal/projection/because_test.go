@@ -99,8 +99,8 @@ func TestASkipIsFollowedToTheStepThatFailed(t *testing.T) {
 	got := l.why("deploy")
 	if !strings.HasPrefix(got.GetStory(), "deploy was skipped because its condition `always() && needs.test.result == ") ||
 		!strings.HasSuffix(got.GetStory(), "was false: github.ref was 'refs/heads/main', github.event.none was null, "+
-			"needs.test.result was 'failure', because step 3 'npm test' exited with 1 (attempt 2 of 2; attempt 1: platform_error, "+
-			"retried by itself).") {
+			"needs.test.result was 'failure', because step 3 'npm test' exited with 1 (attempt 2 of 2; attempt 1: "+
+			"platform_error, retried by itself).") {
 		t.Errorf("story %s", got.GetStory())
 	}
 	want := "build was skipped because it depends on test, which concluded failure\n" +
