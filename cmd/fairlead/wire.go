@@ -26,6 +26,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/order"
 	"github.com/fairlead-ci/fairlead/internal/peer"
 	"github.com/fairlead-ci/fairlead/internal/reactor"
+	"github.com/fairlead-ci/fairlead/internal/review"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/scm/git"
 	"github.com/fairlead-ci/fairlead/internal/store"
@@ -179,6 +180,7 @@ func (s *server) handler() (*httpapi.Server, error) {
 	}
 	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
 		Explain: s.dispatch.Explain, Logs: s.logs, Elsewhere: elsewhere, URL: func() string { return s.url },
+		Review: review.New(s.engine, s.blobs),
 		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
 			return &httpapi.Refusal{Rejection: r, Diagnostics: d, Choices: choices}
 		}}

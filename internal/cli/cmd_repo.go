@@ -174,12 +174,23 @@ func (a *app) cmdRepoWorkflows() *cobra.Command {
 				inputs = append(inputs, inputText(in))
 			}
 			rows = append(rows, []string{w.GetPath(), w.GetName(), dash(strings.Join(w.GetEvents(), ", ")),
-				cmp.Or(w.GetProblem(), dash(strings.Join(inputs, ", ")))})
+				cmp.Or(w.GetProblem(), withdrawnText(w.GetWithdrawal())+dash(strings.Join(inputs, ", ")))})
 		}
 		_, err = fmt.Fprint(a.out, a.out.table([]string{"WORKFLOW", "NAME", "EVENTS", "INPUTS"}, rows))
 		return err
 	})
 	return command
+}
+
+// withdrawnText says before its inputs that a workflow is disabled or restored.
+func withdrawnText(w *fairleadv1.Withdrawal) string {
+	switch {
+	case w == nil:
+		return ""
+	case w.GetCommit() != "":
+		return fmt.Sprintf("restored to %.12s; ", w.GetCommit())
+	}
+	return "disabled; "
 }
 
 // inputText is an input in a list: "level (number, required)", "size=small (small|large)".

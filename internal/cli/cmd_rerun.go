@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) cmdRerun() *cobra.Command {
-	var failed, follow bool
+	var failed, follow, force bool
 	var key string
 	command := a.withJSON(&cobra.Command{
 		Use:   "rerun RUN",
@@ -23,6 +23,7 @@ that depends on it. Earlier rounds keep their attempts, logs and outcomes.`,
 	})
 	command.Flags().BoolVar(&failed, "failed", false, "only what failed, with what depends on it")
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "follow it; the exit code is then its result")
+	command.Flags().BoolVar(&force, "force", false, "also when its workflow is disabled, or restored to another text")
 	keyFlag(command, &key)
 	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
 		s, err := a.subject(ctx, c, args[0])
@@ -34,7 +35,7 @@ that depends on it. Earlier rounds keep their attempts, logs and outcomes.`,
 			mode = "failed"
 		}
 		response, err := c.Runs.RerunRun(client.WithKey(ctx, key),
-			&fairleadv1.RerunRunRequest{Run: string(s.run), Mode: mode})
+			&fairleadv1.RerunRunRequest{Run: string(s.run), Mode: mode, Force: force})
 		if err != nil {
 			return err
 		}

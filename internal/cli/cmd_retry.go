@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) cmdRetry() *cobra.Command {
-	var follow bool
+	var follow, force bool
 	var key string
 	command := a.withJSON(&cobra.Command{
 		Use:   "retry RUN [JOB]",
@@ -21,6 +21,7 @@ and plan. The attempts before it stay as they are. RUN may be the id of the job 
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.ask(a.completeRunJob),
 	})
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "follow it; the exit code is then the run's result")
+	command.Flags().BoolVar(&force, "force", false, "also when its workflow is disabled, or restored to another text")
 	keyFlag(command, &key)
 	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
 		s, err := a.subject(ctx, c, args[0])
@@ -43,7 +44,8 @@ and plan. The attempts before it stay as they are. RUN may be the id of the job 
 			}
 			id = job.GetId()
 		}
-		response, err := c.Runs.RetryJob(client.WithKey(ctx, key), &fairleadv1.RetryJobRequest{Job: id})
+		response, err := c.Runs.RetryJob(client.WithKey(ctx, key),
+			&fairleadv1.RetryJobRequest{Job: id, Force: force})
 		if err != nil {
 			return err
 		}

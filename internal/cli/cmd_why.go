@@ -16,7 +16,8 @@ func (a *app) cmdWhy() *cobra.Command {
 		Use:   "why RUN [JOB]",
 		Short: "Explain why a run or a job is as it is, and what will change that",
 		Long: `Explain a run, or one of its jobs: why it is as it is, the events that led there (nearest first), and for
-everything that waits the event, the timer or the person that ends the wait.`,
+everything that waits the event, the timer or the person that ends the wait. Causes are followed through the jobs that a
+job needs, with the values that its condition had, to the step, the runner or the person that it began with.`,
 		Example: "  fairlead why latest\n  fairlead why latest deploy",
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.ask(a.completeRunJob),
 	})
@@ -49,9 +50,37 @@ everything that waits the event, the timer or the person that ends the wait.`,
 	return command
 }
 
+// because writes a tree of causes, as deep as a terminal shows it.
+func (a *app) because(out *strings.Builder, b *fairleadv1.Because, depth int) {
+	const deepest = 16
+	indent := strings.Repeat("  ", min(depth, deepest))
+	fmt.Fprintf(out, "%s%s", indent, clean(b.GetText()))
+	if b.GetEvent() != "" {
+		fmt.Fprintf(out, " %s", a.out.paint(faint, fmt.Sprintf("[%s, version %d]", clean(b.GetEvent()), b.GetVersion())))
+	}
+	out.WriteByte('\n')
+	for _, v := range b.GetValues() {
+		value := clean(v.GetValue())
+		if !v.GetKnown() {
+			value = a.out.paint(faint, "not recorded")
+		}
+		fmt.Fprintf(out, "%s  %s = %s\n", indent, clean(v.GetPath()), value)
+	}
+	for _, cause := range b.GetBecause() {
+		a.because(out, cause, depth+1)
+	}
+}
+
 func (a *app) explain(out *strings.Builder, e *fairleadv1.Explanation) {
 	fmt.Fprintf(out, "%s  %s\n  %s\n", a.out.paint(strong, clean(e.GetName())), a.out.word(clean(e.GetState())),
 		clean(e.GetSentence()))
+	if e.GetStory() != "" && e.GetStory() != e.GetSentence() {
+		fmt.Fprintf(out, "  %s\n", clean(e.GetStory()))
+	}
+	if len(e.GetBecause().GetBecause())+len(e.GetBecause().GetValues()) > 0 {
+		out.WriteString("  Causes:\n")
+		a.because(out, e.GetBecause(), 2)
+	}
 	if len(e.GetCauses()) > 0 {
 		out.WriteString("  Because:\n")
 		for _, cause := range e.GetCauses() {

@@ -57,6 +57,8 @@ type double struct {
 	refusal    *fairleadv1.ErrorInfo // of the next CreateRun
 	late       bool                  // the next CreateRun is not answered in time
 	warnings   []*fairleadv1.Diagnostic
+
+	withdrawals []*fairleadv1.Withdrawal // as the last call left them
 }
 
 type doubleReply struct {

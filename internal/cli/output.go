@@ -79,12 +79,12 @@ func (o *output) paint(t tone, text string) string {
 // toneOf colours outcomes, states and findings alike.
 func toneOf(word string) tone {
 	switch word {
-	case "success", "ok", "connected", "confirmed", "live", "owned":
+	case "success", "ok", "connected", "confirmed", "live", "owned", "verified":
 		return good
-	case "failure", "timed_out", "lost", "invalid", "fail", "error", "stopped":
+	case "failure", "timed_out", "lost", "invalid", "fail", "error", "stopped", "differs", "disabled":
 		return bad
 	case "cancelled", "soft_failure", "uncertain", "unreachable", "attention", "held", "warn", "silent", "cancel",
-		"unowned", "draining":
+		"unowned", "draining", "unsupported", "unknown", "restored":
 		return warn
 	case "skipped", "superseded", "waiting", "queued", "removed", "gone":
 		return faint

@@ -123,7 +123,8 @@ func (r *Repositories) ListWorkflows(
 	}
 	out := &fairleadv1.ListWorkflowsResponse{Ref: offer.Ref, Commit: offer.Commit}
 	for _, one := range offer.Workflows {
-		m := &fairleadv1.Workflow{Path: one.Path, Name: one.Triggers.Name, Events: one.Triggers.Events, Problem: one.Problem}
+		m := &fairleadv1.Workflow{Path: one.Path, Name: one.Triggers.Name, Events: one.Triggers.Events, Problem: one.Problem,
+			Withdrawal: withdrawal(one.Withdrawal)}
 		for _, in := range one.Triggers.Inputs {
 			m.Inputs = append(m.Inputs, &fairleadv1.WorkflowInput{Name: in.Name, Description: in.Description, Type: in.Type,
 				Required: in.Required, Default: in.Default, Options: in.Options})

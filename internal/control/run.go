@@ -15,6 +15,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/projection"
+	"github.com/fairlead-ci/fairlead/internal/review"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
 )
@@ -38,6 +39,7 @@ type Runs struct {
 	Watch   *Watchers
 	Caller  func(context.Context) Caller
 	Explain projection.Place
+	Review  *review.Reviewer
 	URL     func() string // the server's address for people
 	// Logs, when set, tells how long logs are that are not sealed yet.
 	Logs LogSource
@@ -335,6 +337,9 @@ func (r *Runs) RerunRun(ctx context.Context, req *fairleadv1.RerunRunRequest) (*
 	if mode != run.RerunAll && mode != run.RerunFailed {
 		return nil, field("mode", `mode is "all" or "failed".`)
 	}
+	if err := r.mayRerun(ctx, "RerunRun", domain.RunID(req.GetRun()), req.GetForce()); err != nil {
+		return nil, err
+	}
 	v, token, err := r.act(ctx, "RerunRun", domain.RunID(req.GetRun()), func(cause domain.Cause) run.Command {
 		return run.Rerun{Cause: cause, Mode: mode}
 	})
@@ -347,6 +352,9 @@ func (r *Runs) RetryJob(ctx context.Context, req *fairleadv1.RetryJobRequest) (*
 	id, _, ok := job.Split()
 	if !ok {
 		return nil, domain.Reject(domain.CodeNotFound, "There is no such job.")
+	}
+	if err := r.mayRerun(ctx, "RetryJob", id, req.GetForce()); err != nil {
+		return nil, err
 	}
 	v, token, err := r.act(ctx, "RetryJob", id, func(cause domain.Cause) run.Command {
 		return run.Rerun{Cause: cause, Mode: run.RerunJobs, Jobs: []domain.JobID{job}}
@@ -395,7 +403,7 @@ func (r *Runs) WhyRun(ctx context.Context, req *fairleadv1.WhyRunRequest) (*fair
 	if err != nil {
 		return nil, err
 	}
-	out, rejection := projection.Why(h.State.(*run.State), h, req.GetJob(), r.Explain)
+	out, rejection := projection.Why(h.State.(*run.State), h, req.GetJob(), r.Explain, r.contexts(ctx, tenant, h))
 	if rejection != nil {
 		return nil, rejection
 	}

@@ -26,6 +26,7 @@ const (
 	CodeNothingToRerun      Code = "nothing_to_rerun"
 	CodeWorkflowInvalid     Code = "workflow_invalid"
 	CodeWorkflowNotFound    Code = "workflow_not_found"
+	CodeWorkflowDisabled    Code = "workflow_disabled"
 	CodeWorkflowAmbiguous   Code = "workflow_ambiguous"
 	CodeEventNotDeclared    Code = "event_not_declared"
 	CodeCommitNotFound      Code = "commit_not_found"
@@ -75,6 +76,7 @@ func Codes() []struct {
 		{CodeNothingToRerun, "No job of the run failed, so there is nothing to rerun."},
 		{CodeWorkflowInvalid, "The workflow can't be executed; its diagnostics say where and why."},
 		{CodeWorkflowNotFound, "The commit has no such workflow, or none that the event starts."},
+		{CodeWorkflowDisabled, "The workflow, or something that it uses, was disabled; the message says by whom and why."},
 		{CodeWorkflowAmbiguous, "Several workflows match; name one."},
 		{CodeEventNotDeclared, "The workflow does not declare that event."},
 		{CodeCommitNotFound, "The repository has no such commit, or it can't be reached."},

@@ -29,6 +29,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/order"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/reactor"
+	"github.com/fairlead-ci/fairlead/internal/review"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
@@ -196,6 +197,7 @@ func (w *world) assemble(ctx context.Context, st store.Store, blobs blob.Store) 
 	}
 	s.runs = &control.Runs{Engine: s.engine, Views: st, Trigger: triggers, Watch: watch, Caller: callerOf,
 		Explain: s.dispatch.Explain, URL: func() string { return "http://127.0.0.1:7000" }, Logs: s.gateway,
+		Review: review.New(s.engine, objects),
 		Refuse: func(r *domain.Rejection, _ []*fairleadv1.Diagnostic, _ []string) error { return r }}
 	s.repos = &control.Repositories{Trigger: triggers, Views: st, Runs: s.runs, Caller: callerOf,
 		GitPath: func(_ domain.TenantID, r domain.RepositoryID) string { return "/git/" + string(r) }}

@@ -24,18 +24,20 @@ const (
 	ActionRepositoryAdd  Action = "repository.add"
 	ActionRepositoryRead Action = "repository.read"
 	ActionRepositoryPush Action = "repository.notify"
-	ActionPoolRead       Action = "pool.read"
-	ActionRunnerInvite   Action = "runner.invite"
-	ActionRunnerRemove   Action = "runner.remove"
-	ActionRunnerRegister Action = "runner.register"
-	ActionRunnerExchange Action = "runner.exchange"
-	ActionWorkflowLint   Action = "workflow.lint"
-	ActionServerRead     Action = "server.read"
-	ActionSignInInvite   Action = "session.invite"
-	ActionMetricsRead    Action = "metrics.read"
-	ActionSourceFetch    Action = "source.fetch"
-	ActionSourcePush     Action = "source.push"
-	ActionPageRead       Action = "page.read"
+	// ActionRepositoryAdmin decides which of a repository's workflows may start at all.
+	ActionRepositoryAdmin Action = "repository.administer"
+	ActionPoolRead        Action = "pool.read"
+	ActionRunnerInvite    Action = "runner.invite"
+	ActionRunnerRemove    Action = "runner.remove"
+	ActionRunnerRegister  Action = "runner.register"
+	ActionRunnerExchange  Action = "runner.exchange"
+	ActionWorkflowLint    Action = "workflow.lint"
+	ActionServerRead      Action = "server.read"
+	ActionSignInInvite    Action = "session.invite"
+	ActionMetricsRead     Action = "metrics.read"
+	ActionSourceFetch     Action = "source.fetch"
+	ActionSourcePush      Action = "source.push"
+	ActionPageRead        Action = "page.read"
 )
 
 // Resource is what an action is about. ID is empty before the request's message was read,
@@ -84,6 +86,12 @@ type operation struct {
 	field  string // of the request message that holds the resource's id
 }
 
+// seconds are the fields of requests that name another resource of the same kind, which is asked
+// for in the same way.
+var seconds = map[string]string{
+	fairleadv1connect.RunServiceDiffRunsProcedure: "other",
+}
+
 // operations must name every procedure: one that is not here is refused, and a test fails.
 var operations = map[string]operation{
 	fairleadv1connect.RunServiceCreateRunProcedure:     {ActionRunCreate, "repository", "repository"},
@@ -95,6 +103,8 @@ var operations = map[string]operation{
 	fairleadv1connect.RunServiceRetryJobProcedure:      {ActionRunRerun, "job", "job"},
 	fairleadv1connect.RunServiceSettleAttemptProcedure: {ActionAttemptSettle, "attempt", "attempt"},
 	fairleadv1connect.RunServiceWhyRunProcedure:        {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceReplayRunProcedure:     {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceDiffRunsProcedure:      {ActionRunRead, "run", "run"},
 
 	fairleadv1connect.LogServiceReadLinesProcedure: {ActionLogRead, "attempt", "attempt"},
 	fairleadv1connect.LogServiceSearchLogProcedure: {ActionLogRead, "attempt", "attempt"},
@@ -105,6 +115,10 @@ var operations = map[string]operation{
 	fairleadv1connect.RepositoryServiceGetRepositoryProcedure: {ActionRepositoryRead, "repository",
 		"repository"},
 	fairleadv1connect.RepositoryServiceListWorkflowsProcedure: {ActionRepositoryRead, "repository",
+		"repository"},
+	fairleadv1connect.RepositoryServiceListWithdrawalsProcedure: {ActionRepositoryRead, "repository",
+		"repository"},
+	fairleadv1connect.RepositoryServiceWithdrawProcedure: {ActionRepositoryAdmin, "repository",
 		"repository"},
 	fairleadv1connect.RepositoryServiceNotifyPushProcedure: {ActionRepositoryPush, "repository",
 		"repository"},

@@ -78,6 +78,7 @@ var statuses = map[string]status{
 	string(domain.CodeAlreadyExists):       {connect.CodeAlreadyExists, http.StatusConflict},
 	string(domain.CodeWorkflowInvalid):     {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
 	string(domain.CodeWorkflowNotFound):    {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
+	string(domain.CodeWorkflowDisabled):    {connect.CodeFailedPrecondition, http.StatusConflict},
 	string(domain.CodeWorkflowAmbiguous):   {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
 	string(domain.CodeEventNotDeclared):    {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},
 	string(domain.CodeCommitNotFound):      {connect.CodeFailedPrecondition, http.StatusUnprocessableEntity},

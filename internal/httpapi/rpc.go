@@ -192,6 +192,11 @@ func (s *Server) admit(next connect.ServerFunc) connect.ServerFunc {
 			if err := s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(message, op.field)}); err != nil {
 				return err
 			}
+			if second, named := seconds[spec.Procedure]; named {
+				if err := s.authorize(ctx, op.action, Resource{Kind: op.kind, ID: fieldOf(message, second)}); err != nil {
+					return err
+				}
+			}
 			return s.present(ctx, op.action)
 		}})
 	}

@@ -84,6 +84,9 @@ func Run(s *run.State, h engine.History, partition domain.PartitionID) *fairlead
 	for i := range s.Jobs {
 		j := job(s, i, waits[i])
 		j.Segments = segments[i]
+		if h.Events != nil && i < storiesMax {
+			j.Story = storyOf(s, i)
+		}
 		out.Jobs = append(out.Jobs, j)
 	}
 	for i := range s.Rounds {

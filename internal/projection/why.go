@@ -21,8 +21,10 @@ type Place func(job domain.JobID) string
 
 // Why explains a run, or one job of it (job is an id or a key; empty means the run and
 // every job that is not simply done).
-func Why(s *run.State, h engine.History, job string, place Place) ([]*fairleadv1.Explanation, *domain.Rejection) {
+func Why(s *run.State, h engine.History, job string, place Place, contexts Contexts) (
+	[]*fairleadv1.Explanation, *domain.Rejection) {
 	line := Timeline(s, h.Events)
+	of := newCauses(s, place, contexts)
 	waits := map[int][]run.Wait{}
 	for _, w := range run.Waits(s) {
 		waits[w.Job] = append(waits[w.Job], w)
@@ -38,13 +40,33 @@ func Why(s *run.State, h engine.History, job string, place Place) ([]*fairleadv1
 		if i < 0 {
 			return nil, domain.Reject(domain.CodeNotFound, "The run has no such job; it has "+jobKeys(s)+".")
 		}
-		return []*fairleadv1.Explanation{explainJob(s, i, line, waits[i], place)}, nil
+		return []*fairleadv1.Explanation{tell(explainJob(s, i, line, waits[i], place), of.job(i, 1))}, nil
 	}
-	out := []*fairleadv1.Explanation{explainRun(s, line)}
+	out := []*fairleadv1.Explanation{tell(explainRun(s, line), of.run())}
 	for i := range s.Jobs {
-		out = append(out, explainJob(s, i, line, waits[i], place))
+		one := explainJob(s, i, line, waits[i], place)
+		if i < storiesMax && s.Jobs[i].Outcome != domain.OutcomeSuccess {
+			each := newCauses(s, place, contexts)
+			each.github, each.inputs = of.github, of.inputs
+			each.left = becauseMax / 10
+			tell(one, each.job(i, 1))
+			of.github, of.inputs = each.github, each.inputs
+		}
+		out = append(out, one)
 	}
 	return out, nil
+}
+
+// tell adds the tree of causes to an explanation.
+func tell(e *fairleadv1.Explanation, f *fact) *fairleadv1.Explanation {
+	e.Story, e.Because = f.story(), f.Because
+	if f.is == "goes on" || f.Name == "" {
+		e.Story = "The run " + f.is + ": " + f.Text + "."
+		if len(f.children) > 0 {
+			e.Story = strings.TrimSuffix(e.Story, ".") + "; " + f.children[0].story()
+		}
+	}
+	return e
 }
 
 // named is the one job that is called so, -1 when none or several are.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -112,6 +113,11 @@ type cause struct {
 	mirrored bool     // what the mirror lacks is not fetched: somebody else looks after that
 	leave    func()   // gives the place at the gate back; nil without one
 
+	asWritten   bool // withdrawals don't count: nothing starts
+	state       *repository.State
+	withdrawals map[string]*repository.Withdrawal // of the commit's workflows, by path
+	stopped     map[string]string                 // why those don't start that are withdrawn, by path
+
 	ref       string // in full; "" when there is none
 	commit    scm.Commit
 	files     []scm.File
@@ -202,7 +208,7 @@ func (c *cause) read(ctx context.Context) error {
 	if errors.Is(err, scm.ErrTooLarge) {
 		return reject(domain.CodeTooLarge, "workflow", "The workflow files are over a limit: %v.", err)
 	}
-	if err == nil {
+	if err == nil && !(c.asWritten && c.mirrored) { // what is only looked at need not be kept
 		err = source.Pin(ctx, repo, id)
 	}
 	if err != nil {
@@ -222,6 +228,12 @@ func (c *cause) read(ctx context.Context) error {
 		if slices.Contains(chosen, f.Path) {
 			c.files = append(c.files, f)
 		}
+	}
+	if c.asWritten {
+		return nil
+	}
+	if err := c.withdraw(ctx); err != nil {
+		return err
 	}
 	return c.judge(ctx)
 }

@@ -46,6 +46,13 @@ func (c *cause) choose() (scm.File, error) {
 		all = append(all, c.inspect(file))
 	}
 	found, reasons := pick(all, c.request.Event, c.ref)
+	if len(found) > 0 {
+		first := found[0].file.Path
+		found = slices.DeleteFunc(found, func(in inspected) bool { return c.stopped[in.file.Path] != "" })
+		if len(found) == 0 {
+			return scm.File{}, c.stop(first)
+		}
+	}
 	for _, link := range c.links[:min(len(c.links), choicesMax)] {
 		reasons = append(reasons, aLink(link))
 	}
@@ -126,6 +133,9 @@ func (c *cause) named() (scm.File, error) {
 			Rejection: &domain.Rejection{Code: domain.CodeWorkflowNotFound, Field: "workflow",
 				Message: fmt.Sprintf("Commit %.12s has no workflow %.100q.%s", c.commit.ID, c.request.Workflow,
 					c.linked(func(p string) bool { return p == name || called(p, name) }))}}
+	}
+	if err := c.stop(c.files[at].Path); err != nil {
+		return scm.File{}, err
 	}
 	in := c.inspect(c.files[at])
 	if workflow.Failed(in.diagnostics) {

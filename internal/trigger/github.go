@@ -30,7 +30,7 @@ func (c *cause) githubJSON(file scm.File, name string, inputs []plan.Input) []by
 		"base_ref": "", "head_ref": "", "sha": c.commit.ID,
 		"repository": c.row.Name, "repository_owner": owner, "repository_id": string(c.row.Repository),
 		"repositoryUrl": c.row.URL, "server_url": c.triggers.cfg.ServerURL,
-		"workflow": name, "workflow_ref": c.row.Name + "/" + file.Path + "@" + c.ref, "workflow_sha": c.commit.ID,
+		"workflow": name, "workflow_ref": c.row.Name + "/" + file.Path + "@" + c.ref, "workflow_sha": c.textCommit(file.Path),
 	})
 }
 

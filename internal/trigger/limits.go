@@ -26,6 +26,8 @@ const (
 	// protectedRefsMax bounds for how many protected refs a commit is looked for; beyond it
 	// the run is trusted, not protected.
 	protectedRefsMax = 200
+	// snapshotBytesMax bounds a stored snapshot that is read back; a larger one counts as damaged.
+	snapshotBytesMax = 64 << 20
 	// PollEvery is the time between two looks at a repository for who gives a poller none; the programs give one of
 	// 30 s unless --poll-every says another.
 	PollEvery = 15 * time.Second

@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 
+	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 )
@@ -18,6 +19,8 @@ type Offered struct {
 	Path     string
 	Triggers workflow.Triggers
 	Problem  string // why it can't be read; "" when it can
+	// Withdrawal is set when it does not count as it is written. Triggers are those of the text that counts.
+	Withdrawal *repository.Withdrawal
 }
 
 // Offer reads the workflows at a ref ("" is the default branch), by path. Nothing is created.
@@ -43,9 +46,12 @@ func (t *Triggers) Offer(ctx context.Context, tenant domain.TenantID, repository
 	out := Offer{Ref: c.ref, Commit: c.commit.ID}
 	for _, file := range c.files {
 		in := c.inspect(file)
-		one := Offered{Path: file.Path, Triggers: in.triggers}
+		one := Offered{Path: file.Path, Triggers: in.triggers, Withdrawal: c.withdrawals[file.Path]}
 		if workflow.Failed(in.diagnostics) {
 			one.Problem = firstError(in.diagnostics)
+		}
+		if one.Withdrawal != nil && one.Withdrawal.Restored() && one.Problem == "" {
+			one.Problem = c.stopped[file.Path] // that the text it is restored to is not there
 		}
 		out.Workflows = append(out.Workflows, one)
 	}

@@ -147,6 +147,17 @@ func (c cause) startOne(ctx context.Context, file scm.File) (Accepted, string, e
 		return Accepted{}, file.Path + ": " + reason, nil
 	}
 	c.request.Key = pushKey(c.row.Repository, c.ref, c.commit.ID, file.Path)
+	if why := c.stopped[file.Path]; why != "" {
+		// What the same push started before is still its run.
+		accepted, done, err := c.triggers.earlier(ctx, c.row.Tenant, *c.request.Key)
+		if done || err != nil {
+			accepted.Workflow = file.Path
+			return accepted, "", err
+		}
+		c.triggers.cfg.Log.Info("a push does not start a workflow", "repository", c.row.Repository, "ref", c.ref,
+			"commit", c.commit.ID, "reason", why)
+		return Accepted{}, why, nil
+	}
 	return c.begin(ctx, file)
 }
 

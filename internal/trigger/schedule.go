@@ -41,6 +41,9 @@ type timetable struct {
 	tip, of   string // of the default branch; where its schedules are from
 	branch    string
 	schedules []repository.Schedule
+	// texts names the texts that workflows are restored to, and read those that the schedules were
+	// read with. Both differ when a workflow was restored while its schedules were being read.
+	texts, read string
 
 	failures  int
 	notBefore time.Time // after a failure
@@ -96,6 +99,7 @@ func (s *Scheduler) put(p domain.PartitionID, tenant domain.TenantID, state *rep
 	}
 	t.partition, t.tenant, t.branch = p, tenant, state.DefaultBranch
 	t.tip, t.of, t.schedules = tip, state.SchedulesOf, slices.Clone(state.Schedules)
+	t.texts = textsOf(state)
 	s.wake()
 }
 
@@ -153,7 +157,7 @@ type chore struct {
 
 // next is when something of the repository is due; ok is false when nothing is awaited.
 func (t *timetable) next() (at time.Time, ok bool) {
-	if t.of != t.tip {
+	if t.stale() {
 		return t.notBefore, true
 	}
 	for _, one := range t.schedules {
@@ -167,6 +171,20 @@ func (t *timetable) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
+// stale reports whether the schedules were read at another commit, or from other texts.
+func (t *timetable) stale() bool { return t.of != t.tip || t.texts != t.read }
+
+// textsOf names the texts that workflows of a repository are restored to.
+func textsOf(s *repository.State) string {
+	var out strings.Builder
+	for i := range s.Withdrawals {
+		if w := &s.Withdrawals[i]; w.Restored() {
+			out.WriteString(w.Workflow + " " + string(w.Text) + "\n")
+		}
+	}
+	return out.String()
+}
+
 // due lists what there is to do now, by repository: a new definition first, because it may end
 // what is due.
 func (s *Scheduler) due(now time.Time) []chore {
@@ -177,7 +195,7 @@ func (s *Scheduler) due(now time.Time) []chore {
 		t := s.tables[id]
 		switch {
 		case now.Before(t.notBefore):
-		case t.of != t.tip:
+		case t.stale():
 			out = append(out, chore{id, *t, nil})
 		default:
 			for i := range t.schedules {
@@ -199,6 +217,9 @@ func (s *Scheduler) done(job chore, err error) {
 	case t == nil:
 	case err == nil:
 		t.failures = 0
+		if job.schedule == nil {
+			t.read = job.texts
+		}
 	default:
 		t.failures++
 		t.notBefore = s.triggers.cfg.Now().Add(min(time.Second<<min(t.failures, 16), schedulerBackoffMax))
@@ -433,6 +454,9 @@ func (s *Scheduler) start(ctx context.Context, row store.RepositoryRow, job chor
 	at := slices.IndexFunc(c.files, func(f scm.File) bool { return f.Path == one.Workflow })
 	if at < 0 {
 		return refused(fmt.Sprintf("Commit %.12s has no workflow %s.", job.tip, one.Workflow))
+	}
+	if why := c.stopped[one.Workflow]; why != "" {
+		return refused(why + ".")
 	}
 	in := c.inspect(c.files[at])
 	if matches, reason := in.triggers.Match(workflow.Event{Name: workflow.EventSchedule, Cron: one.Cron}); !matches {

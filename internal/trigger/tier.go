@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
@@ -66,13 +65,9 @@ func (c *cause) judge(ctx context.Context) error {
 
 // protectedRefs are the protected refs that the commit is on, by the server's own mirror.
 func (c *cause) protectedRefs(ctx context.Context) ([]string, error) {
-	history, err := c.triggers.cfg.Engine.Read(ctx, c.row.Tenant, c.row.Repository.Stream(), false)
+	state, err := c.history(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read repository %s: %w", c.row.Repository, err)
-	}
-	state, ok := history.State.(*repository.State)
-	if !ok {
-		return nil, fmt.Errorf("read repository %s: unexpected state %T", c.row.Repository, history.State)
+		return nil, err
 	}
 	candidates := []string{"refs/heads/" + state.DefaultBranch}
 	if c.ref != "" && state.Protected(c.ref) && c.ref != candidates[0] {

@@ -82,7 +82,7 @@ type attentionView struct {
 type jobView struct {
 	ID, Key, Name, Anchor, Href string
 	Status                      status
-	Reason, EndsBy              string
+	Reason, EndsBy, Story       string
 	Needs, RunsOn               string
 	Effectful, Open             bool
 	Took                        stretch
@@ -282,7 +282,7 @@ func jobViewOf(run *fairleadv1.Run, job *fairleadv1.Job, now time.Time, key func
 	v := jobView{
 		ID: job.GetId(), Key: job.GetKey(), Name: orElse(job.GetName(), job.GetKey()),
 		Anchor: "job-" + fmt.Sprint(job.GetIndex()), Href: "/runs/" + run.GetRun() + "/jobs/" + job.GetId(),
-		Status: statusOfJob(job), Reason: job.GetReason(), EndsBy: job.GetEndsBy(),
+		Status: statusOfJob(job), Reason: job.GetReason(), EndsBy: job.GetEndsBy(), Story: job.GetStory(),
 		Needs: strings.Join(job.GetNeeds(), ", "), RunsOn: strings.Join(job.GetRunsOn(), ", "),
 		Effectful: job.GetEffectful(), Leg: job.GetLegOf() != "", Legs: legsOf(run, job), Outputs: outputsOf(job),
 	}

@@ -77,6 +77,8 @@ func New(cfg Config) (*Pages, error) {
 func (p *Pages) routes() {
 	p.mux.HandleFunc("GET /{$}", p.showRuns)
 	p.mux.HandleFunc("GET /runs/{run}", p.showRun)
+	p.mux.HandleFunc("GET /runs/{run}/replay", p.showReplay)
+	p.mux.HandleFunc("GET /runs/{run}/diff", p.showDiff)
 	p.mux.HandleFunc("GET /runs/{run}/jobs/{job}", p.showJob)
 	p.mux.HandleFunc("GET /attempts/{attempt}", p.showAttempt)
 	p.mux.HandleFunc("GET /attempts/{attempt}/lines.json", p.serveLines)
@@ -93,6 +95,7 @@ func (p *Pages) routes() {
 	p.mux.Handle("GET /favicon.ico", http.RedirectHandler(p.assets.url("icon-plain.svg"), http.StatusFound))
 
 	p.mux.HandleFunc("POST /runs", p.createRun)
+	p.mux.HandleFunc("POST /repositories/{repository}/withdrawals", p.withdraw)
 	p.mux.HandleFunc("POST /runs/{run}/cancellation", p.cancelRun)
 	p.mux.HandleFunc("POST /runs/{run}/rounds", p.rerunRun)
 	p.mux.HandleFunc("POST /jobs/{job}/attempts", p.retryJob)

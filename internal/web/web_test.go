@@ -171,7 +171,7 @@ func TestPagesHoldNothingForeign(t *testing.T) {
 	}
 }
 
-var identifiers = regexp.MustCompile(`/(run|job|att)_[a-z0-9_]+`)
+var identifiers = regexp.MustCompile(`/(run|job|att|rep)_[a-z0-9_]+`)
 
 // Every form that changes something is a call of the public API at the same address.
 // Promises: [ACC-15].
@@ -208,7 +208,8 @@ func TestEveryFormIsACallOfTheAPI(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"/api/v1/attempts/{}/reconciliation", "/api/v1/jobs/{}/attempts", "/api/v1/runs",
+	want := []string{"/api/v1/attempts/{}/reconciliation", "/api/v1/jobs/{}/attempts",
+		"/api/v1/repositories/{}/withdrawals", "/api/v1/runs",
 		"/api/v1/runs/{}/cancellation", "/api/v1/runs/{}/rounds"}
 	got := slices.Sorted(func(yield func(string) bool) {
 		for path := range found {

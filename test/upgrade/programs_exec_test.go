@@ -26,11 +26,11 @@ type edit struct{ file, from, to string }
 // command has the runner's version, and the runner says neither its processor nor the names of steps. Nor have
 // acknowledgement tokens a proof: no server makes one, and nobody brings one.
 var previous = []edit{
-	{"internal/core/codec/codec.go", "const Format uint32 = 4\n", "const Format uint32 = 1\n"},
+	{"internal/core/codec/codec.go", "const Format uint32 = 5\n", "const Format uint32 = 1\n"},
 	{"internal/core/codec/codec.go", "if len(data) == 0 || data[0] != packed {\n		return f.", "if true {\n		return f."},
 	{"internal/core/run/codec.go", "const StateEncoding uint32 = 3\n", "const StateEncoding uint32 = 1\n"},
 	{"internal/core/pool/event.go", "const StateEncoding uint32 = 2\n", "const StateEncoding uint32 = 1\n"},
-	{"internal/core/repository/command.go", "const StateEncoding uint32 = 3\n", "const StateEncoding uint32 = 1\n"},
+	{"internal/core/repository/command.go", "const StateEncoding uint32 = 4\n", "const StateEncoding uint32 = 1\n"},
 	{"internal/core/run/event.go", "	RunnerVersion string           `json:\"runner_version,omitempty\"`\n", ""},
 	{"internal/core/run/command.go", "	RunnerVersion string `json:\",omitempty\"`\n", ""},
 	{"internal/core/run/decide_lease.go", "		RunnerVersion: clip(c.RunnerVersion, nameBytesMax),\n", ""},
@@ -50,7 +50,7 @@ var previous = []edit{
 
 // next makes a program that has given up format 1.
 var next = []edit{
-	{"internal/core/codec/codec.go", "const Format uint32 = 4\n", "const Format uint32 = 5\n"},
+	{"internal/core/codec/codec.go", "const Format uint32 = 5\n", "const Format uint32 = 6\n"},
 	{"internal/core/codec/codec.go", "const Oldest uint32 = 1\n", "const Oldest uint32 = 2\n"},
 }
 

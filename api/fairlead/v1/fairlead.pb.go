@@ -970,6 +970,7 @@ type Job struct {
 	Legs          []string  `protobuf:"bytes,19,rep,name=legs,proto3" json:"legs,omitempty"`                // keys of its legs in this round, in order
 	LegOf         string    `protobuf:"bytes,20,opt,name=leg_of,json=legOf,proto3" json:"leg_of,omitempty"` // key of the job whose leg this is
 	Outputs       []*Output `protobuf:"bytes,21,rep,name=outputs,proto3" json:"outputs,omitempty"`          // what it gives to the jobs that need it
+	Story         string    `protobuf:"bytes,30,opt,name=story,proto3" json:"story,omitempty"`              // why it is as it is, with what led there; "" when reason says all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1149,6 +1150,13 @@ func (x *Job) GetOutputs() []*Output {
 		return x.Outputs
 	}
 	return nil
+}
+
+func (x *Job) GetStory() string {
+	if x != nil {
+		return x.Story
+	}
+	return ""
 }
 
 // Output is a value that a job gives to those that need it.
@@ -2029,7 +2037,8 @@ func (x *CancelRunResponse) GetProof() string {
 type RerunRunRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`    // "all" or "failed"
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"` // also when its workflow is withdrawn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2076,6 +2085,13 @@ func (x *RerunRunRequest) GetMode() string {
 		return x.Mode
 	}
 	return ""
+}
+
+func (x *RerunRunRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type RerunRunResponse struct {
@@ -2141,6 +2157,7 @@ func (x *RerunRunResponse) GetProof() string {
 type RetryJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // also when its workflow is withdrawn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2180,6 +2197,13 @@ func (x *RetryJobRequest) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *RetryJobRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type RetryJobResponse struct {
@@ -2474,6 +2498,8 @@ type Explanation struct {
 	Sentence      string                 `protobuf:"bytes,4,opt,name=sentence,proto3" json:"sentence,omitempty"`
 	Causes        []*Sentence            `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"` // chain, nearest first
 	Endings       []*Ending              `protobuf:"bytes,6,rep,name=endings,proto3" json:"endings,omitempty"`
+	Story         string                 `protobuf:"bytes,7,opt,name=story,proto3" json:"story,omitempty"`     // the nearest causes as one sentence
+	Because       *Because               `protobuf:"bytes,8,opt,name=because,proto3" json:"because,omitempty"` // all causes that are known, as a tree
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2550,6 +2576,733 @@ func (x *Explanation) GetEndings() []*Ending {
 	return nil
 }
 
+func (x *Explanation) GetStory() string {
+	if x != nil {
+		return x.Story
+	}
+	return ""
+}
+
+func (x *Explanation) GetBecause() *Because {
+	if x != nil {
+		return x.Because
+	}
+	return nil
+}
+
+// Because is a fact with what led to it.
+type Because struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"` // run, job or attempt id
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`       // a job's key
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`       // a sentence without its end
+	Event         string                 `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`     // name and version of the event that says so; "" when several do
+	Version       uint64                 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
+	Values        []*ContextValue        `protobuf:"bytes,6,rep,name=values,proto3" json:"values,omitempty"` // that its expression depended on
+	Because       []*Because             `protobuf:"bytes,7,rep,name=because,proto3" json:"because,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Because) Reset() {
+	*x = Because{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Because) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Because) ProtoMessage() {}
+
+func (x *Because) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Because.ProtoReflect.Descriptor instead.
+func (*Because) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Because) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Because) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Because) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Because) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Because) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Because) GetValues() []*ContextValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Because) GetBecause() []*Because {
+	if x != nil {
+		return x.Because
+	}
+	return nil
+}
+
+// ContextValue is a value that an expression referred to.
+type ContextValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`    // needs.test.result
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`  // as the expression language writes it, shortened
+	Known         bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"` // false: it is not recorded
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextValue) Reset() {
+	*x = ContextValue{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextValue) ProtoMessage() {}
+
+func (x *ContextValue) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextValue.ProtoReflect.Descriptor instead.
+func (*ContextValue) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ContextValue) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ContextValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ContextValue) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+type ReplayRunRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayRunRequest) Reset() {
+	*x = ReplayRunRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayRunRequest) ProtoMessage() {}
+
+func (x *ReplayRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayRunRequest.ProtoReflect.Descriptor instead.
+func (*ReplayRunRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ReplayRunRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+type ReplayRunResponse struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Run             string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Answer          string                 `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"` // verified, differs, unsupported, unknown
+	Sentence        string                 `protobuf:"bytes,3,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	Evaluator       int32                  `protobuf:"varint,4,opt,name=evaluator,proto3" json:"evaluator,omitempty"`                                    // that the run was made with; 0: not known
+	ServerEvaluator int32                  `protobuf:"varint,5,opt,name=server_evaluator,json=serverEvaluator,proto3" json:"server_evaluator,omitempty"` // of this server
+	Use             string                 `protobuf:"bytes,6,opt,name=use,proto3" json:"use,omitempty"`                                                 // unsupported: which release to ask
+	PlanDigest      string                 `protobuf:"bytes,7,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`                 // as it is stored
+	ReplayedDigest  string                 `protobuf:"bytes,8,opt,name=replayed_digest,json=replayedDigest,proto3" json:"replayed_digest,omitempty"`     // what the workflow compiles to now
+	Decisions       int32                  `protobuf:"varint,9,opt,name=decisions,proto3" json:"decisions,omitempty"`                                    // that were evaluated again
+	Findings        []*ReplayedDecision    `protobuf:"bytes,10,rep,name=findings,proto3" json:"findings,omitempty"`                                      // what differs or is not known, at most 100
+	More            int32                  `protobuf:"varint,11,opt,name=more,proto3" json:"more,omitempty"`                                             // further ones
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ReplayRunResponse) Reset() {
+	*x = ReplayRunResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayRunResponse) ProtoMessage() {}
+
+func (x *ReplayRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayRunResponse.ProtoReflect.Descriptor instead.
+func (*ReplayRunResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ReplayRunResponse) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *ReplayRunResponse) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *ReplayRunResponse) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
+}
+
+func (x *ReplayRunResponse) GetEvaluator() int32 {
+	if x != nil {
+		return x.Evaluator
+	}
+	return 0
+}
+
+func (x *ReplayRunResponse) GetServerEvaluator() int32 {
+	if x != nil {
+		return x.ServerEvaluator
+	}
+	return 0
+}
+
+func (x *ReplayRunResponse) GetUse() string {
+	if x != nil {
+		return x.Use
+	}
+	return ""
+}
+
+func (x *ReplayRunResponse) GetPlanDigest() string {
+	if x != nil {
+		return x.PlanDigest
+	}
+	return ""
+}
+
+func (x *ReplayRunResponse) GetReplayedDigest() string {
+	if x != nil {
+		return x.ReplayedDigest
+	}
+	return ""
+}
+
+func (x *ReplayRunResponse) GetDecisions() int32 {
+	if x != nil {
+		return x.Decisions
+	}
+	return 0
+}
+
+func (x *ReplayRunResponse) GetFindings() []*ReplayedDecision {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ReplayRunResponse) GetMore() int32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+// ReplayedDecision is a decision of a run's history that did not come out again.
+type ReplayedDecision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        string                 `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`   // differs, unknown
+	What          string                 `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`       // plan, jobs, source, condition, expression, inputs, matrix
+	Subject       string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"` // run or job id
+	Job           string                 `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`         // key
+	Round         int32                  `protobuf:"varint,5,opt,name=round,proto3" json:"round,omitempty"`
+	Event         string                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	Version       uint64                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
+	Recorded      string                 `protobuf:"bytes,8,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	Now           string                 `protobuf:"bytes,9,opt,name=now,proto3" json:"now,omitempty"` // what comes out; or why nothing does
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayedDecision) Reset() {
+	*x = ReplayedDecision{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayedDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayedDecision) ProtoMessage() {}
+
+func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayedDecision.ProtoReflect.Descriptor instead.
+func (*ReplayedDecision) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ReplayedDecision) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetRound() int32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *ReplayedDecision) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ReplayedDecision) GetRecorded() string {
+	if x != nil {
+		return x.Recorded
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetNow() string {
+	if x != nil {
+		return x.Now
+	}
+	return ""
+}
+
+type DiffRunsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Other         string                 `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffRunsRequest) Reset() {
+	*x = DiffRunsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffRunsRequest) ProtoMessage() {}
+
+func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
+func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DiffRunsRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *DiffRunsRequest) GetOther() string {
+	if x != nil {
+		return x.Other
+	}
+	return ""
+}
+
+type DiffRunsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *RunSummary            `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Other         *RunSummary            `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
+	Same          bool                   `protobuf:"varint,3,opt,name=same,proto3" json:"same,omitempty"` // nothing differs, and nothing was left out
+	Differences   []*Difference          `protobuf:"bytes,4,rep,name=differences,proto3" json:"differences,omitempty"`
+	Lines         []*DiffLine            `protobuf:"bytes,5,rep,name=lines,proto3" json:"lines,omitempty"` // of the workflow file
+	Notes         []string               `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"` // what could not be compared, and what was left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffRunsResponse) Reset() {
+	*x = DiffRunsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffRunsResponse) ProtoMessage() {}
+
+func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
+func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DiffRunsResponse) GetRun() *RunSummary {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetOther() *RunSummary {
+	if x != nil {
+		return x.Other
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
+func (x *DiffRunsResponse) GetDifferences() []*Difference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetLines() []*DiffLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *DiffRunsResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// Difference is one thing that differs between two runs.
+type Difference struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          string                 `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`     // source, workflow, evaluator, inputs, event, components, plan, outcome
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // what of it
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`     // added, removed, changed
+	Before        string                 `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"` // of the first run; "" when it was added
+	After         string                 `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`   // of the other
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Difference) Reset() {
+	*x = Difference{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Difference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Difference) ProtoMessage() {}
+
+func (x *Difference) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Difference.ProtoReflect.Descriptor instead.
+func (*Difference) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Difference) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *Difference) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Difference) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Difference) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *Difference) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+// DiffLine is a line of a comparison of two texts.
+type DiffLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`      // same, removed, added, cut
+	Before        int32                  `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"` // its number in the first text; 0: it is not there
+	After         int32                  `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffLine) Reset() {
+	*x = DiffLine{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffLine) ProtoMessage() {}
+
+func (x *DiffLine) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffLine.ProtoReflect.Descriptor instead.
+func (*DiffLine) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DiffLine) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *DiffLine) GetBefore() int32 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *DiffLine) GetAfter() int32 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *DiffLine) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type Ending struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // event, timer, person
@@ -2561,7 +3314,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +3326,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +3339,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Ending) GetKind() string {
@@ -2621,7 +3374,7 @@ type ReadLinesRequest struct {
 
 func (x *ReadLinesRequest) Reset() {
 	*x = ReadLinesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +3386,7 @@ func (x *ReadLinesRequest) String() string {
 func (*ReadLinesRequest) ProtoMessage() {}
 
 func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +3399,7 @@ func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesRequest.ProtoReflect.Descriptor instead.
 func (*ReadLinesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadLinesRequest) GetAttempt() string {
@@ -2683,7 +3436,7 @@ type ReadLinesResponse struct {
 
 func (x *ReadLinesResponse) Reset() {
 	*x = ReadLinesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +3448,7 @@ func (x *ReadLinesResponse) String() string {
 func (*ReadLinesResponse) ProtoMessage() {}
 
 func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +3461,7 @@ func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesResponse.ProtoReflect.Descriptor instead.
 func (*ReadLinesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadLinesResponse) GetLines() []*Line {
@@ -2762,7 +3515,7 @@ type Line struct {
 
 func (x *Line) Reset() {
 	*x = Line{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +3527,7 @@ func (x *Line) String() string {
 func (*Line) ProtoMessage() {}
 
 func (x *Line) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +3540,7 @@ func (x *Line) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Line.ProtoReflect.Descriptor instead.
 func (*Line) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Line) GetNumber() int64 {
@@ -2858,7 +3611,7 @@ type StepRange struct {
 
 func (x *StepRange) Reset() {
 	*x = StepRange{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +3623,7 @@ func (x *StepRange) String() string {
 func (*StepRange) ProtoMessage() {}
 
 func (x *StepRange) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +3636,7 @@ func (x *StepRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRange.ProtoReflect.Descriptor instead.
 func (*StepRange) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StepRange) GetStep() int32 {
@@ -2926,7 +3679,7 @@ type SearchLogRequest struct {
 
 func (x *SearchLogRequest) Reset() {
 	*x = SearchLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3691,7 @@ func (x *SearchLogRequest) String() string {
 func (*SearchLogRequest) ProtoMessage() {}
 
 func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3704,7 @@ func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogRequest.ProtoReflect.Descriptor instead.
 func (*SearchLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SearchLogRequest) GetAttempt() string {
@@ -2992,7 +3745,7 @@ type SearchLogResponse struct {
 
 func (x *SearchLogResponse) Reset() {
 	*x = SearchLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3757,7 @@ func (x *SearchLogResponse) String() string {
 func (*SearchLogResponse) ProtoMessage() {}
 
 func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3770,7 @@ func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogResponse.ProtoReflect.Descriptor instead.
 func (*SearchLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SearchLogResponse) GetLines() []int64 {
@@ -3046,7 +3799,7 @@ type FollowLogRequest struct {
 
 func (x *FollowLogRequest) Reset() {
 	*x = FollowLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3811,7 @@ func (x *FollowLogRequest) String() string {
 func (*FollowLogRequest) ProtoMessage() {}
 
 func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3824,7 @@ func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FollowLogRequest) GetAttempt() string {
@@ -3113,7 +3866,7 @@ type FollowLogResponse struct {
 
 func (x *FollowLogResponse) Reset() {
 	*x = FollowLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3125,7 +3878,7 @@ func (x *FollowLogResponse) String() string {
 func (*FollowLogResponse) ProtoMessage() {}
 
 func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3138,7 +3891,7 @@ func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FollowLogResponse) GetData() []byte {
@@ -3178,7 +3931,7 @@ type Repository struct {
 
 func (x *Repository) Reset() {
 	*x = Repository{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3943,7 @@ func (x *Repository) String() string {
 func (*Repository) ProtoMessage() {}
 
 func (x *Repository) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3956,7 @@ func (x *Repository) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repository.ProtoReflect.Descriptor instead.
 func (*Repository) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Repository) GetRepository() string {
@@ -3278,7 +4031,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +4043,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +4056,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Schedule) GetWorkflow() string {
@@ -3370,7 +4123,7 @@ type Occurrence struct {
 
 func (x *Occurrence) Reset() {
 	*x = Occurrence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +4135,7 @@ func (x *Occurrence) String() string {
 func (*Occurrence) ProtoMessage() {}
 
 func (x *Occurrence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +4148,7 @@ func (x *Occurrence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
 func (*Occurrence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Occurrence) GetOccurrence() string {
@@ -3452,7 +4205,7 @@ type AddRepositoryRequest struct {
 
 func (x *AddRepositoryRequest) Reset() {
 	*x = AddRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +4217,7 @@ func (x *AddRepositoryRequest) String() string {
 func (*AddRepositoryRequest) ProtoMessage() {}
 
 func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +4230,7 @@ func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*AddRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AddRepositoryRequest) GetName() string {
@@ -3520,7 +4273,7 @@ type AddRepositoryResponse struct {
 
 func (x *AddRepositoryResponse) Reset() {
 	*x = AddRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +4285,7 @@ func (x *AddRepositoryResponse) String() string {
 func (*AddRepositoryResponse) ProtoMessage() {}
 
 func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +4298,7 @@ func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*AddRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AddRepositoryResponse) GetRepository() *Repository {
@@ -3584,7 +4337,7 @@ type ListRepositoriesRequest struct {
 
 func (x *ListRepositoriesRequest) Reset() {
 	*x = ListRepositoriesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +4349,7 @@ func (x *ListRepositoriesRequest) String() string {
 func (*ListRepositoriesRequest) ProtoMessage() {}
 
 func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +4362,7 @@ func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
 }
 
 type ListRepositoriesResponse struct {
@@ -3621,7 +4374,7 @@ type ListRepositoriesResponse struct {
 
 func (x *ListRepositoriesResponse) Reset() {
 	*x = ListRepositoriesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +4386,7 @@ func (x *ListRepositoriesResponse) String() string {
 func (*ListRepositoriesResponse) ProtoMessage() {}
 
 func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +4399,7 @@ func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
@@ -3665,7 +4418,7 @@ type GetRepositoryRequest struct {
 
 func (x *GetRepositoryRequest) Reset() {
 	*x = GetRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +4430,7 @@ func (x *GetRepositoryRequest) String() string {
 func (*GetRepositoryRequest) ProtoMessage() {}
 
 func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +4443,7 @@ func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetRepositoryRequest) GetRepository() string {
@@ -3709,7 +4462,7 @@ type GetRepositoryResponse struct {
 
 func (x *GetRepositoryResponse) Reset() {
 	*x = GetRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +4474,7 @@ func (x *GetRepositoryResponse) String() string {
 func (*GetRepositoryResponse) ProtoMessage() {}
 
 func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +4487,7 @@ func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetRepositoryResponse) GetRepository() *Repository {
@@ -3754,7 +4507,7 @@ type ListWorkflowsRequest struct {
 
 func (x *ListWorkflowsRequest) Reset() {
 	*x = ListWorkflowsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +4519,7 @@ func (x *ListWorkflowsRequest) String() string {
 func (*ListWorkflowsRequest) ProtoMessage() {}
 
 func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +4532,7 @@ func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListWorkflowsRequest) GetRepository() string {
@@ -3807,7 +4560,7 @@ type ListWorkflowsResponse struct {
 
 func (x *ListWorkflowsResponse) Reset() {
 	*x = ListWorkflowsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +4572,7 @@ func (x *ListWorkflowsResponse) String() string {
 func (*ListWorkflowsResponse) ProtoMessage() {}
 
 func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +4585,7 @@ func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListWorkflowsResponse) GetRef() string {
@@ -3861,16 +4614,17 @@ type Workflow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Events        []string               `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`   // that can start it in this release
-	Inputs        []*WorkflowInput       `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`   // of workflow_dispatch, in their order
-	Problem       string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"` // why the file can't be read; "" when it can
+	Events        []string               `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`          // that can start it in this release
+	Inputs        []*WorkflowInput       `protobuf:"bytes,4,rep,name=inputs,proto3" json:"inputs,omitempty"`          // of workflow_dispatch, in their order
+	Problem       string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`        // why the file can't be read; "" when it can
+	Withdrawal    *Withdrawal            `protobuf:"bytes,20,opt,name=withdrawal,proto3" json:"withdrawal,omitempty"` // that it is disabled or restored
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Workflow) Reset() {
 	*x = Workflow{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4636,7 @@ func (x *Workflow) String() string {
 func (*Workflow) ProtoMessage() {}
 
 func (x *Workflow) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4649,7 @@ func (x *Workflow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workflow.ProtoReflect.Descriptor instead.
 func (*Workflow) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Workflow) GetPath() string {
@@ -3933,6 +4687,354 @@ func (x *Workflow) GetProblem() string {
 	return ""
 }
 
+func (x *Workflow) GetWithdrawal() *Withdrawal {
+	if x != nil {
+		return x.Withdrawal
+	}
+	return nil
+}
+
+// Withdrawal says that a workflow or a component does not count as it is written.
+type Withdrawal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workflow      string                 `protobuf:"bytes,1,opt,name=workflow,proto3" json:"workflow,omitempty"`   // path; "" for a component
+	Component     string                 `protobuf:"bytes,2,opt,name=component,proto3" json:"component,omitempty"` // OWNER/REPO@COMMIT or a digest
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`         // disabled, restored
+	Commit        string                 `protobuf:"bytes,4,opt,name=commit,proto3" json:"commit,omitempty"`       // restored: where its text is from
+	Digest        string                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`       // restored: of that text
+	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	By            string                 `protobuf:"bytes,7,opt,name=by,proto3" json:"by,omitempty"`
+	At            string                 `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
+	Request       string                 `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"` // id of the request that did it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Withdrawal) Reset() {
+	*x = Withdrawal{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Withdrawal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Withdrawal) ProtoMessage() {}
+
+func (x *Withdrawal) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
+func (*Withdrawal) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *Withdrawal) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+type ListWithdrawalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWithdrawalsRequest) Reset() {
+	*x = ListWithdrawalsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWithdrawalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWithdrawalsRequest) ProtoMessage() {}
+
+func (x *ListWithdrawalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWithdrawalsRequest.ProtoReflect.Descriptor instead.
+func (*ListWithdrawalsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *ListWithdrawalsRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+type ListWithdrawalsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Withdrawals   []*Withdrawal          `protobuf:"bytes,1,rep,name=withdrawals,proto3" json:"withdrawals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWithdrawalsResponse) Reset() {
+	*x = ListWithdrawalsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWithdrawalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWithdrawalsResponse) ProtoMessage() {}
+
+func (x *ListWithdrawalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWithdrawalsResponse.ProtoReflect.Descriptor instead.
+func (*ListWithdrawalsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ListWithdrawalsResponse) GetWithdrawals() []*Withdrawal {
+	if x != nil {
+		return x.Withdrawals
+	}
+	return nil
+}
+
+type WithdrawRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"` // id or name
+	Workflow      string                 `protobuf:"bytes,2,opt,name=workflow,proto3" json:"workflow,omitempty"`     // path or file name
+	Component     string                 `protobuf:"bytes,3,opt,name=component,proto3" json:"component,omitempty"`   // instead of a workflow
+	Action        string                 `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`         // disable, restore, enable
+	Commit        string                 `protobuf:"bytes,5,opt,name=commit,proto3" json:"commit,omitempty"`         // of restore: a commit, branch or tag that has the good text
+	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`         // required
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawRequest) Reset() {
+	*x = WithdrawRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawRequest) ProtoMessage() {}
+
+func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *WithdrawRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *WithdrawRequest) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *WithdrawRequest) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *WithdrawRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *WithdrawRequest) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *WithdrawRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type WithdrawResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Withdrawals   []*Withdrawal          `protobuf:"bytes,1,rep,name=withdrawals,proto3" json:"withdrawals,omitempty"` // as they are afterwards
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Proof         string                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawResponse) Reset() {
+	*x = WithdrawResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawResponse) ProtoMessage() {}
+
+func (x *WithdrawResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawResponse.ProtoReflect.Descriptor instead.
+func (*WithdrawResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *WithdrawResponse) GetWithdrawals() []*Withdrawal {
+	if x != nil {
+		return x.Withdrawals
+	}
+	return nil
+}
+
+func (x *WithdrawResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *WithdrawResponse) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
 type WorkflowInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3947,7 +5049,7 @@ type WorkflowInput struct {
 
 func (x *WorkflowInput) Reset() {
 	*x = WorkflowInput{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3959,7 +5061,7 @@ func (x *WorkflowInput) String() string {
 func (*WorkflowInput) ProtoMessage() {}
 
 func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3972,7 +5074,7 @@ func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowInput.ProtoReflect.Descriptor instead.
 func (*WorkflowInput) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *WorkflowInput) GetName() string {
@@ -4030,7 +5132,7 @@ type NotifyPushRequest struct {
 
 func (x *NotifyPushRequest) Reset() {
 	*x = NotifyPushRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +5144,7 @@ func (x *NotifyPushRequest) String() string {
 func (*NotifyPushRequest) ProtoMessage() {}
 
 func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +5157,7 @@ func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
 func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *NotifyPushRequest) GetRepository() string {
@@ -4105,7 +5207,7 @@ type NotifyPushResponse struct {
 
 func (x *NotifyPushResponse) Reset() {
 	*x = NotifyPushResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +5219,7 @@ func (x *NotifyPushResponse) String() string {
 func (*NotifyPushResponse) ProtoMessage() {}
 
 func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +5232,7 @@ func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
 func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *NotifyPushResponse) GetRuns() []*Run {
@@ -4177,7 +5279,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +5291,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +5304,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Pool) GetPool() string {
@@ -4269,7 +5371,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4281,7 +5383,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4294,7 +5396,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
 }
 
 type ListPoolsResponse struct {
@@ -4306,7 +5408,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +5420,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +5433,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -4360,7 +5462,7 @@ type Runner struct {
 
 func (x *Runner) Reset() {
 	*x = Runner{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +5474,7 @@ func (x *Runner) String() string {
 func (*Runner) ProtoMessage() {}
 
 func (x *Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +5487,7 @@ func (x *Runner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Runner.ProtoReflect.Descriptor instead.
 func (*Runner) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Runner) GetRunner() string {
@@ -4473,7 +5575,7 @@ type ListRunnersRequest struct {
 
 func (x *ListRunnersRequest) Reset() {
 	*x = ListRunnersRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +5587,7 @@ func (x *ListRunnersRequest) String() string {
 func (*ListRunnersRequest) ProtoMessage() {}
 
 func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +5600,7 @@ func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
 }
 
 type ListRunnersResponse struct {
@@ -4510,7 +5612,7 @@ type ListRunnersResponse struct {
 
 func (x *ListRunnersResponse) Reset() {
 	*x = ListRunnersResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4522,7 +5624,7 @@ func (x *ListRunnersResponse) String() string {
 func (*ListRunnersResponse) ProtoMessage() {}
 
 func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4535,7 +5637,7 @@ func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListRunnersResponse) GetRunners() []*Runner {
@@ -4555,7 +5657,7 @@ type CreateRegistrationTokenRequest struct {
 
 func (x *CreateRegistrationTokenRequest) Reset() {
 	*x = CreateRegistrationTokenRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +5669,7 @@ func (x *CreateRegistrationTokenRequest) String() string {
 func (*CreateRegistrationTokenRequest) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +5682,7 @@ func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CreateRegistrationTokenRequest) GetPool() string {
@@ -4607,7 +5709,7 @@ type CreateRegistrationTokenResponse struct {
 
 func (x *CreateRegistrationTokenResponse) Reset() {
 	*x = CreateRegistrationTokenResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +5721,7 @@ func (x *CreateRegistrationTokenResponse) String() string {
 func (*CreateRegistrationTokenResponse) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +5734,7 @@ func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CreateRegistrationTokenResponse) GetToken() string {
@@ -4658,7 +5760,7 @@ type RemoveRunnerRequest struct {
 
 func (x *RemoveRunnerRequest) Reset() {
 	*x = RemoveRunnerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4670,7 +5772,7 @@ func (x *RemoveRunnerRequest) String() string {
 func (*RemoveRunnerRequest) ProtoMessage() {}
 
 func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4683,7 +5785,7 @@ func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RemoveRunnerRequest) GetRunner() string {
@@ -4701,7 +5803,7 @@ type RemoveRunnerResponse struct {
 
 func (x *RemoveRunnerResponse) Reset() {
 	*x = RemoveRunnerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4713,7 +5815,7 @@ func (x *RemoveRunnerResponse) String() string {
 func (*RemoveRunnerResponse) ProtoMessage() {}
 
 func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4726,7 +5828,7 @@ func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{77}
 }
 
 type LintRequest struct {
@@ -4740,7 +5842,7 @@ type LintRequest struct {
 
 func (x *LintRequest) Reset() {
 	*x = LintRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +5854,7 @@ func (x *LintRequest) String() string {
 func (*LintRequest) ProtoMessage() {}
 
 func (x *LintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +5867,7 @@ func (x *LintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintRequest.ProtoReflect.Descriptor instead.
 func (*LintRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LintRequest) GetPath() string {
@@ -4799,7 +5901,7 @@ type LintResponse struct {
 
 func (x *LintResponse) Reset() {
 	*x = LintResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +5913,7 @@ func (x *LintResponse) String() string {
 func (*LintResponse) ProtoMessage() {}
 
 func (x *LintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +5926,7 @@ func (x *LintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintResponse.ProtoReflect.Descriptor instead.
 func (*LintResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *LintResponse) GetDiagnostics() []*Diagnostic {
@@ -4856,7 +5958,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +5970,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +5983,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Diagnostic) GetCode() string {
@@ -4941,7 +6043,7 @@ type CreateSignInLinkRequest struct {
 
 func (x *CreateSignInLinkRequest) Reset() {
 	*x = CreateSignInLinkRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4953,7 +6055,7 @@ func (x *CreateSignInLinkRequest) String() string {
 func (*CreateSignInLinkRequest) ProtoMessage() {}
 
 func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4966,7 +6068,7 @@ func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{81}
 }
 
 type CreateSignInLinkResponse struct {
@@ -4979,7 +6081,7 @@ type CreateSignInLinkResponse struct {
 
 func (x *CreateSignInLinkResponse) Reset() {
 	*x = CreateSignInLinkResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4991,7 +6093,7 @@ func (x *CreateSignInLinkResponse) String() string {
 func (*CreateSignInLinkResponse) ProtoMessage() {}
 
 func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5004,7 +6106,7 @@ func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CreateSignInLinkResponse) GetPath() string {
@@ -5029,7 +6131,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5041,7 +6143,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5054,7 +6156,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{83}
 }
 
 type GetServerResponse struct {
@@ -5071,7 +6173,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5083,7 +6185,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5096,7 +6198,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -5157,7 +6259,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +6271,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +6284,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Partition) GetPartition() string {
@@ -5248,7 +6350,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5260,7 +6362,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5273,7 +6375,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Member) GetName() string {
@@ -5336,7 +6438,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5348,7 +6450,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5361,7 +6463,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -5510,7 +6612,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x06opened\x18\x03 \x01(\tR\x06opened\x12\x1c\n" +
 	"\tconcluded\x18\x04 \x01(\tR\tconcluded\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x12\n" +
-	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xbe\x04\n" +
+	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xd4\x04\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x10\n" +
@@ -5534,7 +6636,8 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\bsegments\x18\x12 \x03(\v2\x14.fairlead.v1.SegmentR\bsegments\x12\x12\n" +
 	"\x04legs\x18\x13 \x03(\tR\x04legs\x12\x15\n" +
 	"\x06leg_of\x18\x14 \x01(\tR\x05legOf\x12-\n" +
-	"\aoutputs\x18\x15 \x03(\v2\x13.fairlead.v1.OutputR\aoutputs\"H\n" +
+	"\aoutputs\x18\x15 \x03(\v2\x13.fairlead.v1.OutputR\aoutputs\x12\x14\n" +
+	"\x05story\x18\x1e \x01(\tR\x05story\"H\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x14\n" +
@@ -5614,16 +6717,18 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x11CancelRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
-	"\x05proof\x18\x03 \x01(\tR\x05proof\"7\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"M\n" +
 	"\x0fRerunRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
-	"\x04mode\x18\x02 \x01(\tR\x04mode\"b\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\"b\n" +
 	"\x10RerunRunResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
-	"\x05proof\x18\x03 \x01(\tR\x05proof\"#\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"9\n" +
 	"\x0fRetryJobRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"b\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"b\n" +
 	"\x10RetryJobResponse\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.fairlead.v1.RunR\x03run\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
@@ -5641,14 +6746,76 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"N\n" +
 	"\x0eWhyRunResponse\x12<\n" +
-	"\fexplanations\x18\x01 \x03(\v2\x18.fairlead.v1.ExplanationR\fexplanations\"\xcb\x01\n" +
+	"\fexplanations\x18\x01 \x03(\v2\x18.fairlead.v1.ExplanationR\fexplanations\"\x91\x02\n" +
 	"\vExplanation\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1a\n" +
 	"\bsentence\x18\x04 \x01(\tR\bsentence\x12-\n" +
 	"\x06causes\x18\x05 \x03(\v2\x15.fairlead.v1.SentenceR\x06causes\x12-\n" +
-	"\aendings\x18\x06 \x03(\v2\x13.fairlead.v1.EndingR\aendings\"@\n" +
+	"\aendings\x18\x06 \x03(\v2\x13.fairlead.v1.EndingR\aendings\x12\x14\n" +
+	"\x05story\x18\a \x01(\tR\x05story\x12.\n" +
+	"\abecause\x18\b \x01(\v2\x14.fairlead.v1.BecauseR\abecause\"\xde\x01\n" +
+	"\aBecause\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
+	"\x05event\x18\x04 \x01(\tR\x05event\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\x04R\aversion\x121\n" +
+	"\x06values\x18\x06 \x03(\v2\x19.fairlead.v1.ContextValueR\x06values\x12.\n" +
+	"\abecause\x18\a \x03(\v2\x14.fairlead.v1.BecauseR\abecause\"N\n" +
+	"\fContextValue\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x14\n" +
+	"\x05known\x18\x03 \x01(\bR\x05known\"$\n" +
+	"\x10ReplayRunRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\"\xeb\x02\n" +
+	"\x11ReplayRunResponse\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06answer\x18\x02 \x01(\tR\x06answer\x12\x1a\n" +
+	"\bsentence\x18\x03 \x01(\tR\bsentence\x12\x1c\n" +
+	"\tevaluator\x18\x04 \x01(\x05R\tevaluator\x12)\n" +
+	"\x10server_evaluator\x18\x05 \x01(\x05R\x0fserverEvaluator\x12\x10\n" +
+	"\x03use\x18\x06 \x01(\tR\x03use\x12\x1f\n" +
+	"\vplan_digest\x18\a \x01(\tR\n" +
+	"planDigest\x12'\n" +
+	"\x0freplayed_digest\x18\b \x01(\tR\x0ereplayedDigest\x12\x1c\n" +
+	"\tdecisions\x18\t \x01(\x05R\tdecisions\x129\n" +
+	"\bfindings\x18\n" +
+	" \x03(\v2\x1d.fairlead.v1.ReplayedDecisionR\bfindings\x12\x12\n" +
+	"\x04more\x18\v \x01(\x05R\x04more\"\xde\x01\n" +
+	"\x10ReplayedDecision\x12\x16\n" +
+	"\x06answer\x18\x01 \x01(\tR\x06answer\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x10\n" +
+	"\x03job\x18\x04 \x01(\tR\x03job\x12\x14\n" +
+	"\x05round\x18\x05 \x01(\x05R\x05round\x12\x14\n" +
+	"\x05event\x18\x06 \x01(\tR\x05event\x12\x18\n" +
+	"\aversion\x18\a \x01(\x04R\aversion\x12\x1a\n" +
+	"\brecorded\x18\b \x01(\tR\brecorded\x12\x10\n" +
+	"\x03now\x18\t \x01(\tR\x03now\"9\n" +
+	"\x0fDiffRunsRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05other\x18\x02 \x01(\tR\x05other\"\xfe\x01\n" +
+	"\x10DiffRunsResponse\x12)\n" +
+	"\x03run\x18\x01 \x01(\v2\x17.fairlead.v1.RunSummaryR\x03run\x12-\n" +
+	"\x05other\x18\x02 \x01(\v2\x17.fairlead.v1.RunSummaryR\x05other\x12\x12\n" +
+	"\x04same\x18\x03 \x01(\bR\x04same\x129\n" +
+	"\vdifferences\x18\x04 \x03(\v2\x17.fairlead.v1.DifferenceR\vdifferences\x12+\n" +
+	"\x05lines\x18\x05 \x03(\v2\x15.fairlead.v1.DiffLineR\x05lines\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"v\n" +
+	"\n" +
+	"Difference\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\tR\x04part\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06before\x18\x04 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x05 \x01(\tR\x05after\"`\n" +
+	"\bDiffLine\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\x05R\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\x05R\x05after\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"@\n" +
 	"\x06Ending\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x0e\n" +
@@ -5761,13 +6928,46 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x15ListWorkflowsResponse\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x123\n" +
-	"\tworkflows\x18\x03 \x03(\v2\x15.fairlead.v1.WorkflowR\tworkflows\"\x98\x01\n" +
+	"\tworkflows\x18\x03 \x03(\v2\x15.fairlead.v1.WorkflowR\tworkflows\"\xd1\x01\n" +
 	"\bWorkflow\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06events\x18\x03 \x03(\tR\x06events\x122\n" +
 	"\x06inputs\x18\x04 \x03(\v2\x1a.fairlead.v1.WorkflowInputR\x06inputs\x12\x18\n" +
-	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xa9\x01\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\x127\n" +
+	"\n" +
+	"withdrawal\x18\x14 \x01(\v2\x17.fairlead.v1.WithdrawalR\n" +
+	"withdrawal\"\xde\x01\n" +
+	"\n" +
+	"Withdrawal\x12\x1a\n" +
+	"\bworkflow\x18\x01 \x01(\tR\bworkflow\x12\x1c\n" +
+	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x16\n" +
+	"\x06commit\x18\x04 \x01(\tR\x06commit\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\a \x01(\tR\x02by\x12\x0e\n" +
+	"\x02at\x18\b \x01(\tR\x02at\x12\x18\n" +
+	"\arequest\x18\t \x01(\tR\arequest\"8\n" +
+	"\x16ListWithdrawalsRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\"T\n" +
+	"\x17ListWithdrawalsResponse\x129\n" +
+	"\vwithdrawals\x18\x01 \x03(\v2\x17.fairlead.v1.WithdrawalR\vwithdrawals\"\xb3\x01\n" +
+	"\x0fWithdrawRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x1a\n" +
+	"\bworkflow\x18\x02 \x01(\tR\bworkflow\x12\x1c\n" +
+	"\tcomponent\x18\x03 \x01(\tR\tcomponent\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\tR\x06action\x12\x16\n" +
+	"\x06commit\x18\x05 \x01(\tR\x06commit\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"y\n" +
+	"\x10WithdrawResponse\x129\n" +
+	"\vwithdrawals\x18\x01 \x03(\v2\x17.fairlead.v1.WithdrawalR\vwithdrawals\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05proof\x18\x03 \x01(\tR\x05proof\"\xa9\x01\n" +
 	"\rWorkflowInput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -5880,7 +7080,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x17.fairlead.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
 	"\achoices\x18\x05 \x03(\tR\achoices\x12\x18\n" +
 	"\amessage\x18\x06 \x01(\tR\amessage\x12.\n" +
-	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xd0\a\n" +
+	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xb7\t\n" +
 	"\n" +
 	"RunService\x12c\n" +
 	"\tCreateRun\x12\x1d.fairlead.v1.CreateRunRequest\x1a\x1e.fairlead.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/runs\x12`\n" +
@@ -5891,17 +7091,21 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\bRerunRun\x12\x1c.fairlead.v1.RerunRunRequest\x1a\x1d.fairlead.v1.RerunRunResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/v1/runs/{run}/rounds\x12o\n" +
 	"\bRetryJob\x12\x1c.fairlead.v1.RetryJobRequest\x1a\x1d.fairlead.v1.RetryJobResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/jobs/{job}/attempts\x12\x8c\x01\n" +
 	"\rSettleAttempt\x12!.fairlead.v1.SettleAttemptRequest\x1a\".fairlead.v1.SettleAttemptResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/attempts/{attempt}/reconciliation\x12d\n" +
-	"\x06WhyRun\x12\x1a.fairlead.v1.WhyRunRequest\x1a\x1b.fairlead.v1.WhyRunResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/runs/{run}/why\x90\x02\x012\xd2\x02\n" +
+	"\x06WhyRun\x12\x1a.fairlead.v1.WhyRunRequest\x1a\x1b.fairlead.v1.WhyRunResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/runs/{run}/why\x90\x02\x01\x12p\n" +
+	"\tReplayRun\x12\x1d.fairlead.v1.ReplayRunRequest\x1a\x1e.fairlead.v1.ReplayRunResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/runs/{run}/replay\x90\x02\x01\x12s\n" +
+	"\bDiffRuns\x12\x1c.fairlead.v1.DiffRunsRequest\x1a\x1d.fairlead.v1.DiffRunsResponse\"*\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/runs/{run}/diff/{other}\x90\x02\x012\xd2\x02\n" +
 	"\n" +
 	"LogService\x12w\n" +
 	"\tReadLines\x12\x1d.fairlead.v1.ReadLinesRequest\x1a\x1e.fairlead.v1.ReadLinesResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/attempts/{attempt}/lines\x90\x02\x01\x12x\n" +
 	"\tSearchLog\x12\x1d.fairlead.v1.SearchLogRequest\x1a\x1e.fairlead.v1.SearchLogResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/attempts/{attempt}/search\x90\x02\x01\x12Q\n" +
-	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\xac\x05\n" +
+	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\xc9\a\n" +
 	"\x11RepositoryService\x12w\n" +
 	"\rAddRepository\x12!.fairlead.v1.AddRepositoryRequest\x1a\".fairlead.v1.AddRepositoryResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/repositories\x12\x80\x01\n" +
 	"\x10ListRepositories\x12$.fairlead.v1.ListRepositoriesRequest\x1a%.fairlead.v1.ListRepositoriesResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/repositories\x90\x02\x01\x12\x84\x01\n" +
 	"\rGetRepository\x12!.fairlead.v1.GetRepositoryRequest\x1a\".fairlead.v1.GetRepositoryResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/repositories/{repository}\x90\x02\x01\x12\x8e\x01\n" +
-	"\rListWorkflows\x12!.fairlead.v1.ListWorkflowsRequest\x1a\".fairlead.v1.ListWorkflowsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/repositories/{repository}/workflows\x90\x02\x01\x12\x82\x01\n" +
+	"\rListWorkflows\x12!.fairlead.v1.ListWorkflowsRequest\x1a\".fairlead.v1.ListWorkflowsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/repositories/{repository}/workflows\x90\x02\x01\x12\x96\x01\n" +
+	"\x0fListWithdrawals\x12#.fairlead.v1.ListWithdrawalsRequest\x1a$.fairlead.v1.ListWithdrawalsResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/repositories/{repository}/withdrawals\x90\x02\x01\x12\x81\x01\n" +
+	"\bWithdraw\x12\x1c.fairlead.v1.WithdrawRequest\x1a\x1d.fairlead.v1.WithdrawResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/repositories/{repository}/withdrawals\x12\x82\x01\n" +
 	"\n" +
 	"NotifyPush\x12\x1e.fairlead.v1.NotifyPushRequest\x1a\x1f.fairlead.v1.NotifyPushResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/repositories/{repository}/pushes2\x84\x04\n" +
 	"\vPoolService\x12d\n" +
@@ -5928,7 +7132,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5960,56 +7164,70 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*WhyRunRequest)(nil),                   // 27: fairlead.v1.WhyRunRequest
 	(*WhyRunResponse)(nil),                  // 28: fairlead.v1.WhyRunResponse
 	(*Explanation)(nil),                     // 29: fairlead.v1.Explanation
-	(*Ending)(nil),                          // 30: fairlead.v1.Ending
-	(*ReadLinesRequest)(nil),                // 31: fairlead.v1.ReadLinesRequest
-	(*ReadLinesResponse)(nil),               // 32: fairlead.v1.ReadLinesResponse
-	(*Line)(nil),                            // 33: fairlead.v1.Line
-	(*StepRange)(nil),                       // 34: fairlead.v1.StepRange
-	(*SearchLogRequest)(nil),                // 35: fairlead.v1.SearchLogRequest
-	(*SearchLogResponse)(nil),               // 36: fairlead.v1.SearchLogResponse
-	(*FollowLogRequest)(nil),                // 37: fairlead.v1.FollowLogRequest
-	(*FollowLogResponse)(nil),               // 38: fairlead.v1.FollowLogResponse
-	(*Repository)(nil),                      // 39: fairlead.v1.Repository
-	(*Schedule)(nil),                        // 40: fairlead.v1.Schedule
-	(*Occurrence)(nil),                      // 41: fairlead.v1.Occurrence
-	(*AddRepositoryRequest)(nil),            // 42: fairlead.v1.AddRepositoryRequest
-	(*AddRepositoryResponse)(nil),           // 43: fairlead.v1.AddRepositoryResponse
-	(*ListRepositoriesRequest)(nil),         // 44: fairlead.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),        // 45: fairlead.v1.ListRepositoriesResponse
-	(*GetRepositoryRequest)(nil),            // 46: fairlead.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),           // 47: fairlead.v1.GetRepositoryResponse
-	(*ListWorkflowsRequest)(nil),            // 48: fairlead.v1.ListWorkflowsRequest
-	(*ListWorkflowsResponse)(nil),           // 49: fairlead.v1.ListWorkflowsResponse
-	(*Workflow)(nil),                        // 50: fairlead.v1.Workflow
-	(*WorkflowInput)(nil),                   // 51: fairlead.v1.WorkflowInput
-	(*NotifyPushRequest)(nil),               // 52: fairlead.v1.NotifyPushRequest
-	(*NotifyPushResponse)(nil),              // 53: fairlead.v1.NotifyPushResponse
-	(*Pool)(nil),                            // 54: fairlead.v1.Pool
-	(*ListPoolsRequest)(nil),                // 55: fairlead.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),               // 56: fairlead.v1.ListPoolsResponse
-	(*Runner)(nil),                          // 57: fairlead.v1.Runner
-	(*ListRunnersRequest)(nil),              // 58: fairlead.v1.ListRunnersRequest
-	(*ListRunnersResponse)(nil),             // 59: fairlead.v1.ListRunnersResponse
-	(*CreateRegistrationTokenRequest)(nil),  // 60: fairlead.v1.CreateRegistrationTokenRequest
-	(*CreateRegistrationTokenResponse)(nil), // 61: fairlead.v1.CreateRegistrationTokenResponse
-	(*RemoveRunnerRequest)(nil),             // 62: fairlead.v1.RemoveRunnerRequest
-	(*RemoveRunnerResponse)(nil),            // 63: fairlead.v1.RemoveRunnerResponse
-	(*LintRequest)(nil),                     // 64: fairlead.v1.LintRequest
-	(*LintResponse)(nil),                    // 65: fairlead.v1.LintResponse
-	(*Diagnostic)(nil),                      // 66: fairlead.v1.Diagnostic
-	(*CreateSignInLinkRequest)(nil),         // 67: fairlead.v1.CreateSignInLinkRequest
-	(*CreateSignInLinkResponse)(nil),        // 68: fairlead.v1.CreateSignInLinkResponse
-	(*GetServerRequest)(nil),                // 69: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 70: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 71: fairlead.v1.Partition
-	(*Member)(nil),                          // 72: fairlead.v1.Member
-	(*ErrorInfo)(nil),                       // 73: fairlead.v1.ErrorInfo
-	nil,                                     // 74: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Because)(nil),                         // 30: fairlead.v1.Because
+	(*ContextValue)(nil),                    // 31: fairlead.v1.ContextValue
+	(*ReplayRunRequest)(nil),                // 32: fairlead.v1.ReplayRunRequest
+	(*ReplayRunResponse)(nil),               // 33: fairlead.v1.ReplayRunResponse
+	(*ReplayedDecision)(nil),                // 34: fairlead.v1.ReplayedDecision
+	(*DiffRunsRequest)(nil),                 // 35: fairlead.v1.DiffRunsRequest
+	(*DiffRunsResponse)(nil),                // 36: fairlead.v1.DiffRunsResponse
+	(*Difference)(nil),                      // 37: fairlead.v1.Difference
+	(*DiffLine)(nil),                        // 38: fairlead.v1.DiffLine
+	(*Ending)(nil),                          // 39: fairlead.v1.Ending
+	(*ReadLinesRequest)(nil),                // 40: fairlead.v1.ReadLinesRequest
+	(*ReadLinesResponse)(nil),               // 41: fairlead.v1.ReadLinesResponse
+	(*Line)(nil),                            // 42: fairlead.v1.Line
+	(*StepRange)(nil),                       // 43: fairlead.v1.StepRange
+	(*SearchLogRequest)(nil),                // 44: fairlead.v1.SearchLogRequest
+	(*SearchLogResponse)(nil),               // 45: fairlead.v1.SearchLogResponse
+	(*FollowLogRequest)(nil),                // 46: fairlead.v1.FollowLogRequest
+	(*FollowLogResponse)(nil),               // 47: fairlead.v1.FollowLogResponse
+	(*Repository)(nil),                      // 48: fairlead.v1.Repository
+	(*Schedule)(nil),                        // 49: fairlead.v1.Schedule
+	(*Occurrence)(nil),                      // 50: fairlead.v1.Occurrence
+	(*AddRepositoryRequest)(nil),            // 51: fairlead.v1.AddRepositoryRequest
+	(*AddRepositoryResponse)(nil),           // 52: fairlead.v1.AddRepositoryResponse
+	(*ListRepositoriesRequest)(nil),         // 53: fairlead.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),        // 54: fairlead.v1.ListRepositoriesResponse
+	(*GetRepositoryRequest)(nil),            // 55: fairlead.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),           // 56: fairlead.v1.GetRepositoryResponse
+	(*ListWorkflowsRequest)(nil),            // 57: fairlead.v1.ListWorkflowsRequest
+	(*ListWorkflowsResponse)(nil),           // 58: fairlead.v1.ListWorkflowsResponse
+	(*Workflow)(nil),                        // 59: fairlead.v1.Workflow
+	(*Withdrawal)(nil),                      // 60: fairlead.v1.Withdrawal
+	(*ListWithdrawalsRequest)(nil),          // 61: fairlead.v1.ListWithdrawalsRequest
+	(*ListWithdrawalsResponse)(nil),         // 62: fairlead.v1.ListWithdrawalsResponse
+	(*WithdrawRequest)(nil),                 // 63: fairlead.v1.WithdrawRequest
+	(*WithdrawResponse)(nil),                // 64: fairlead.v1.WithdrawResponse
+	(*WorkflowInput)(nil),                   // 65: fairlead.v1.WorkflowInput
+	(*NotifyPushRequest)(nil),               // 66: fairlead.v1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),              // 67: fairlead.v1.NotifyPushResponse
+	(*Pool)(nil),                            // 68: fairlead.v1.Pool
+	(*ListPoolsRequest)(nil),                // 69: fairlead.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),               // 70: fairlead.v1.ListPoolsResponse
+	(*Runner)(nil),                          // 71: fairlead.v1.Runner
+	(*ListRunnersRequest)(nil),              // 72: fairlead.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),             // 73: fairlead.v1.ListRunnersResponse
+	(*CreateRegistrationTokenRequest)(nil),  // 74: fairlead.v1.CreateRegistrationTokenRequest
+	(*CreateRegistrationTokenResponse)(nil), // 75: fairlead.v1.CreateRegistrationTokenResponse
+	(*RemoveRunnerRequest)(nil),             // 76: fairlead.v1.RemoveRunnerRequest
+	(*RemoveRunnerResponse)(nil),            // 77: fairlead.v1.RemoveRunnerResponse
+	(*LintRequest)(nil),                     // 78: fairlead.v1.LintRequest
+	(*LintResponse)(nil),                    // 79: fairlead.v1.LintResponse
+	(*Diagnostic)(nil),                      // 80: fairlead.v1.Diagnostic
+	(*CreateSignInLinkRequest)(nil),         // 81: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 82: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 83: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 84: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 85: fairlead.v1.Partition
+	(*Member)(nil),                          // 86: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 87: fairlead.v1.ErrorInfo
+	nil,                                     // 88: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	74, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	88, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
-	66, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
+	80, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
 	8,  // 4: fairlead.v1.GetRunResponse.run:type_name -> fairlead.v1.Run
 	4,  // 5: fairlead.v1.Run.summary:type_name -> fairlead.v1.RunSummary
@@ -6029,76 +7247,95 @@ var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
 	8,  // 19: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
 	29, // 20: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
 	18, // 21: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
-	30, // 22: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
-	33, // 23: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
-	34, // 24: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
-	40, // 25: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
-	41, // 26: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
-	39, // 27: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	39, // 28: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
-	39, // 29: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	50, // 30: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
-	51, // 31: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
-	8,  // 32: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
-	54, // 33: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
-	57, // 34: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
-	66, // 35: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	71, // 36: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	72, // 37: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
-	66, // 38: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 39: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 40: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 41: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 42: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	19, // 43: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	21, // 44: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	23, // 45: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	25, // 46: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	27, // 47: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	31, // 48: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	35, // 49: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	37, // 50: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	42, // 51: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	44, // 52: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	46, // 53: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	48, // 54: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
-	52, // 55: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	55, // 56: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	58, // 57: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	60, // 58: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	62, // 59: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	64, // 60: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	67, // 61: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	69, // 62: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 63: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 64: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 65: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 66: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	20, // 67: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	22, // 68: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	24, // 69: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	26, // 70: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	28, // 71: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	32, // 72: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	36, // 73: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	38, // 74: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	43, // 75: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	45, // 76: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	47, // 77: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	49, // 78: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
-	53, // 79: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	56, // 80: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	59, // 81: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	61, // 82: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	63, // 83: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	65, // 84: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	68, // 85: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	70, // 86: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	63, // [63:87] is the sub-list for method output_type
-	39, // [39:63] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	39, // 22: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
+	30, // 23: fairlead.v1.Explanation.because:type_name -> fairlead.v1.Because
+	31, // 24: fairlead.v1.Because.values:type_name -> fairlead.v1.ContextValue
+	30, // 25: fairlead.v1.Because.because:type_name -> fairlead.v1.Because
+	34, // 26: fairlead.v1.ReplayRunResponse.findings:type_name -> fairlead.v1.ReplayedDecision
+	4,  // 27: fairlead.v1.DiffRunsResponse.run:type_name -> fairlead.v1.RunSummary
+	4,  // 28: fairlead.v1.DiffRunsResponse.other:type_name -> fairlead.v1.RunSummary
+	37, // 29: fairlead.v1.DiffRunsResponse.differences:type_name -> fairlead.v1.Difference
+	38, // 30: fairlead.v1.DiffRunsResponse.lines:type_name -> fairlead.v1.DiffLine
+	42, // 31: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
+	43, // 32: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
+	49, // 33: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
+	50, // 34: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
+	48, // 35: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	48, // 36: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
+	48, // 37: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	59, // 38: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
+	65, // 39: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
+	60, // 40: fairlead.v1.Workflow.withdrawal:type_name -> fairlead.v1.Withdrawal
+	60, // 41: fairlead.v1.ListWithdrawalsResponse.withdrawals:type_name -> fairlead.v1.Withdrawal
+	60, // 42: fairlead.v1.WithdrawResponse.withdrawals:type_name -> fairlead.v1.Withdrawal
+	8,  // 43: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
+	68, // 44: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
+	71, // 45: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
+	80, // 46: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
+	85, // 47: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	86, // 48: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	80, // 49: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 50: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 51: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 52: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 53: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	19, // 54: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	21, // 55: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	23, // 56: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	25, // 57: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	27, // 58: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	32, // 59: fairlead.v1.RunService.ReplayRun:input_type -> fairlead.v1.ReplayRunRequest
+	35, // 60: fairlead.v1.RunService.DiffRuns:input_type -> fairlead.v1.DiffRunsRequest
+	40, // 61: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	44, // 62: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	46, // 63: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	51, // 64: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	53, // 65: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	55, // 66: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	57, // 67: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
+	61, // 68: fairlead.v1.RepositoryService.ListWithdrawals:input_type -> fairlead.v1.ListWithdrawalsRequest
+	63, // 69: fairlead.v1.RepositoryService.Withdraw:input_type -> fairlead.v1.WithdrawRequest
+	66, // 70: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	69, // 71: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	72, // 72: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	74, // 73: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	76, // 74: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	78, // 75: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	81, // 76: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	83, // 77: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 78: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 79: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 80: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 81: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	20, // 82: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	22, // 83: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	24, // 84: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	26, // 85: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	28, // 86: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	33, // 87: fairlead.v1.RunService.ReplayRun:output_type -> fairlead.v1.ReplayRunResponse
+	36, // 88: fairlead.v1.RunService.DiffRuns:output_type -> fairlead.v1.DiffRunsResponse
+	41, // 89: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	45, // 90: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	47, // 91: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	52, // 92: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	54, // 93: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	56, // 94: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	58, // 95: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
+	62, // 96: fairlead.v1.RepositoryService.ListWithdrawals:output_type -> fairlead.v1.ListWithdrawalsResponse
+	64, // 97: fairlead.v1.RepositoryService.Withdraw:output_type -> fairlead.v1.WithdrawResponse
+	67, // 98: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	70, // 99: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	73, // 100: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	75, // 101: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	77, // 102: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	79, // 103: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	82, // 104: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	84, // 105: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	78, // [78:106] is the sub-list for method output_type
+	50, // [50:78] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -6112,7 +7349,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   75,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

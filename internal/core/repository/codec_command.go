@@ -32,6 +32,10 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c DefineSchedules) Command { return c })
 		case "SettleOccurrence":
 			return codec.As(body, func(c SettleOccurrence) Command { return c })
+		case "Withdraw":
+			return codec.As(body, func(c Withdraw) Command { return c })
+		case "Reinstate":
+			return codec.As(body, func(c Reinstate) Command { return c })
 		case "Wake":
 			return codec.As(body, func(c Wake) Command { return c })
 		}

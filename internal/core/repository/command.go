@@ -73,6 +73,27 @@ type SettleOccurrence struct {
 	NextAt   time.Time
 }
 
+// Withdraw disables a workflow or a component, or restores a workflow to its text at a commit.
+// Who does the same again for the same reason changes nothing.
+//
+// Trust: comes from an administrator; that Commit has Text at the path is the shell's to know.
+type Withdraw struct {
+	Cause     domain.Cause
+	Workflow  string
+	Component string
+	Commit    string
+	Text      domain.Digest
+	Reason    string
+}
+
+// Reinstate ends a withdrawal. Where there is none it changes nothing.
+type Reinstate struct {
+	Cause     domain.Cause
+	Workflow  string
+	Component string
+	Reason    string
+}
+
 // Wake says that time has passed; nothing follows.
 type Wake struct{ Cause domain.Cause }
 
@@ -99,6 +120,12 @@ func (DefineSchedules) Name() string { return "DefineSchedules" }
 
 // Name implements Command.
 func (SettleOccurrence) Name() string { return "SettleOccurrence" }
+
+// Name implements Command.
+func (Withdraw) Name() string { return "Withdraw" }
+
+// Name implements Command.
+func (Reinstate) Name() string { return "Reinstate" }
 
 // Name implements Command.
 func (Wake) Name() string { return "Wake" }
@@ -194,6 +221,22 @@ type OccurrenceSettled struct {
 	NextAt   time.Time    `json:"next_at"`
 }
 
+// Withdrew says that a workflow or a component was disabled, or a workflow restored. Since format 5.
+type Withdrew struct {
+	Base
+	Withdrawal Withdrawal `json:"withdrawal"` // its At is the event's
+}
+
+// Reinstated says that a withdrawal ended. Since format 5.
+type Reinstated struct {
+	Base
+	Workflow  string       `json:"workflow,omitempty"`
+	Component string       `json:"component,omitempty"`
+	Reason    string       `json:"reason"`
+	Actor     domain.Actor `json:"actor"`
+	Request   string       `json:"request,omitempty"`
+}
+
 // Name implements Event.
 func (*RepositoryRegistered) Name() string { return "RepositoryRegistered" }
 
@@ -218,8 +261,14 @@ func (*SchedulesDefined) Name() string { return "SchedulesDefined" }
 // Name implements Event.
 func (*OccurrenceSettled) Name() string { return "OccurrenceSettled" }
 
+// Name implements Event.
+func (*Withdrew) Name() string { return "Withdrew" }
+
+// Name implements Event.
+func (*Reinstated) Name() string { return "Reinstated" }
+
 // StateEncoding is the version of EncodeState's form.
-const StateEncoding uint32 = 3
+const StateEncoding uint32 = 4
 
 // form has every event type that ever was.
 var form = codec.FormOf[Event](
@@ -231,6 +280,8 @@ var form = codec.FormOf[Event](
 	new(RepositoryForgotten),
 	new(SchedulesDefined),
 	new(OccurrenceSettled),
+	new(Withdrew),
+	new(Reinstated),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -52,6 +52,10 @@ func Decide(s *State, c Command, now time.Time) (Decision, *domain.Rejection) {
 		return define(s, c, now)
 	case SettleOccurrence:
 		return settle(s, c, now)
+	case Withdraw:
+		return withdraw(s, c, now)
+	case Reinstate:
+		return reinstate(s, c, now)
 	case Wake:
 		return Decision{}, nil
 	}
@@ -256,6 +260,10 @@ func Evolve(s *State, e Event) {
 		s.Schedules, s.SchedulesOf = slices.Clone(e.Schedules), e.Commit
 	case *OccurrenceSettled:
 		s.settled(e)
+	case *Withdrew:
+		s.withdrew(e.Withdrawal)
+	case *Reinstated:
+		s.reinstated(e.Workflow, e.Component)
 	case *RepositoryForgotten:
 		s.Forgotten = true
 	}
@@ -273,6 +281,9 @@ func Check(s *State) error {
 		if !validRef(ref.Name) || !validCommit(ref.Commit) || (i > 0 && s.Refs[i-1].Name >= ref.Name) {
 			return fmt.Errorf("check repository %s: ref %q at %q in place %d", s.Repository, ref.Name, ref.Commit, i)
 		}
+	}
+	if err := checkWithdrawals(s); err != nil {
+		return err
 	}
 	return checkSchedules(s)
 }

@@ -35,6 +35,8 @@ type State struct {
 	// Schedules are those of the default branch at the commit SchedulesOf, by what they are.
 	Schedules   []Schedule `json:"schedules,omitempty"`
 	SchedulesOf string     `json:"schedules_of,omitempty"`
+	// Withdrawals are the workflows and components that do not count as they are written, in order.
+	Withdrawals []Withdrawal `json:"withdrawals,omitempty"`
 }
 
 // New is the state of a repository that nobody has registered.

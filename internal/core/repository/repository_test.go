@@ -286,6 +286,9 @@ func TestStoredEvents(t *testing.T) {
 				"", "late", 3}}}},
 		&OccurrenceSettled{base, ".github/workflows/night.yml", "30 2 * * *", "Europe/Berlin", "2026-01-01T02:30",
 			OccurrenceStarted, "run_00000000000000000000000001", "told", 2, "2026-01-02T02:30", start.Add(25 * time.Hour)},
+		&Withdrew{base, Withdrawal{".github/workflows/ci.yml", "", a, domain.DigestOf(nil), "bad release", actor, "req_1",
+			start}},
+		&Reinstated{base, "", "acme/tool@" + a, "mended", actor, "req_2"},
 	} {
 		text, err := EncodeEvents([]Event{e}, codec.FormatPacked-1)
 		if err != nil {

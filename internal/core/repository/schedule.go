@@ -82,6 +82,8 @@ func Lower(e Event, format uint32) (Event, error) {
 		if format < FormatSchedules {
 			return nil, codec.ErrFormat
 		}
+	case *Withdrew, *Reinstated:
+		return lowerWithdrawal(e, format)
 	}
 	return e, nil
 }

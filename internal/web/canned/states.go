@@ -182,7 +182,9 @@ func finished(w *World, shown show) {
 	j.job.Reason = "Step go test ./... exited with 1."
 	j.last().Conflicts = 1
 	b.say(58, "fail", "AttemptConcluded", "Attempt 1 of test failed: step go test ./... exited with 1.")
-	b.addJob("package", "test").is("concluded", "It needs test, which failed.", "").job.Outcome = "skipped"
+	packaging := b.addJob("package", "test").is("concluded", "It needs test, which failed.", "").job
+	packaging.Outcome, packaging.Story = "skipped", "package was skipped because it depends on test, which concluded "+
+		"failure, because step 3 'go test ./...' exited with 1."
 	b.say(58, "skip", "JobSkipped", "Job package was skipped because it needs test, which failed.")
 	b.conclude(58.2, "failure", "Job test failed: step go test ./... exited with 1.")
 	shown("failure", "a step failed, what needs it was skipped", b)
@@ -371,6 +373,12 @@ func otherPages(w *World) []State {
 		{"repository-hostile", "/repositories/" + identifier(domain.PrefixRepository, 3), "one with odd names"},
 		{"repository-plain", "/repositories/" + identifier(domain.PrefixRepository, 1), "one without a schedule"},
 		{"workflows", "/repositories/" + identifier(domain.PrefixRepository, 2) + "/workflows", "forms that start runs"},
+		{"replay-verified", "/runs/" + w.runs[len(w.runs)-1].GetRun() + "/replay", "a run that comes out again"},
+		{"replay-differs", "/runs/" + w.failed() + "/replay", "a run that does not"},
+		{"diff-ask", "/runs/" + w.failed() + "/diff", "which run to compare with"},
+		{"diff", "/runs/" + w.failed() + "/diff?other=" + w.runs[0].GetRun(), "in what two runs differ"},
+		{"diff-same", "/runs/" + w.failed() + "/diff?other=" + w.failed(), "a run and itself"},
+		{"diff-missing", "/runs/" + w.failed() + "/diff?other=run_x", "no such run"},
 		{"workflows-none", "/repositories/" + identifier(domain.PrefixRepository, 1) + "/workflows", "nothing to start"},
 		{"expressions", "/expressions", "an expression to start with"},
 		{"expressions-value", "/expressions?text=a.b+%3D%3D+1+%7C%7C+fromJSON%28a.c%29%5B0%5D" +

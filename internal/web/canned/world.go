@@ -338,7 +338,12 @@ func (w *World) ListWorkflows(_ context.Context, in *fairleadv1.ListWorkflowsReq
 					{Name: "dry", Description: "Only try", Type: "boolean", Default: "true"},
 				}},
 			{Path: ".github/workflows/broken.yml", Name: ".github/workflows/broken.yml", Problem: "a tab can't indent (line 3)"},
-			{Path: ".github/workflows/ci.yml", Name: "CI", Events: []string{"push", "schedule"}},
+			{Path: ".github/workflows/ci.yml", Name: "CI", Events: []string{"push", "schedule"},
+				Withdrawal: &fairleadv1.Withdrawal{Workflow: ".github/workflows/ci.yml", State: "restored",
+					Commit: strings.Repeat("c", 40), Reason: "1.5 skips the tests", By: "user ada", At: "2026-03-14T09:00:00Z"}},
+			{Path: ".github/workflows/deploy.yml", Name: "Deploy", Events: []string{"workflow_dispatch"},
+				Withdrawal: &fairleadv1.Withdrawal{Workflow: ".github/workflows/deploy.yml", State: "disabled",
+					Reason: hostileName, By: "user ada", At: "2026-03-14T09:00:00Z"}},
 			{Path: hostileName, Name: hostileName, Events: []string{"workflow_dispatch"}, Inputs: []*fairleadv1.WorkflowInput{
 				{Name: "odd", Description: hostileName, Type: "string", Default: hostileName}}},
 		}}, nil

@@ -56,6 +56,10 @@ const (
 	RunServiceSettleAttemptProcedure = "/fairlead.v1.RunService/SettleAttempt"
 	// RunServiceWhyRunProcedure is the procedure name of the RunService's WhyRun RPC.
 	RunServiceWhyRunProcedure = "/fairlead.v1.RunService/WhyRun"
+	// RunServiceReplayRunProcedure is the procedure name of the RunService's ReplayRun RPC.
+	RunServiceReplayRunProcedure = "/fairlead.v1.RunService/ReplayRun"
+	// RunServiceDiffRunsProcedure is the procedure name of the RunService's DiffRuns RPC.
+	RunServiceDiffRunsProcedure = "/fairlead.v1.RunService/DiffRuns"
 	// LogServiceReadLinesProcedure is the procedure name of the LogService's ReadLines RPC.
 	LogServiceReadLinesProcedure = "/fairlead.v1.LogService/ReadLines"
 	// LogServiceSearchLogProcedure is the procedure name of the LogService's SearchLog RPC.
@@ -74,6 +78,11 @@ const (
 	// RepositoryServiceListWorkflowsProcedure is the procedure name of the RepositoryService's
 	// ListWorkflows RPC.
 	RepositoryServiceListWorkflowsProcedure = "/fairlead.v1.RepositoryService/ListWorkflows"
+	// RepositoryServiceListWithdrawalsProcedure is the procedure name of the RepositoryService's
+	// ListWithdrawals RPC.
+	RepositoryServiceListWithdrawalsProcedure = "/fairlead.v1.RepositoryService/ListWithdrawals"
+	// RepositoryServiceWithdrawProcedure is the procedure name of the RepositoryService's Withdraw RPC.
+	RepositoryServiceWithdrawProcedure = "/fairlead.v1.RepositoryService/Withdraw"
 	// RepositoryServiceNotifyPushProcedure is the procedure name of the RepositoryService's NotifyPush
 	// RPC.
 	RepositoryServiceNotifyPushProcedure = "/fairlead.v1.RepositoryService/NotifyPush"
@@ -163,6 +172,22 @@ var (
 			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
+	runServiceReplayRunSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RunService").Methods().ByName("ReplayRun"),
+			Procedure:        RunServiceReplayRunProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	runServiceDiffRunsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RunService").Methods().ByName("DiffRuns"),
+			Procedure:        RunServiceDiffRunsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 )
 
 // RunServiceClient is a client for the fairlead.v1.RunService service.
@@ -185,6 +210,11 @@ type RunServiceClient interface {
 	SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error)
 	// WhyRun explains a run or one of its jobs: cause chains and what would end each wait.
 	WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error)
+	// ReplayRun compiles the run's workflow again from what the run rests on and evaluates what
+	// its history decided again, and says whether it comes to the same.
+	ReplayRun(context.Context, *v1.ReplayRunRequest) (*v1.ReplayRunResponse, error)
+	// DiffRuns says in what another run differs from a run.
+	DiffRuns(context.Context, *v1.DiffRunsRequest) (*v1.DiffRunsResponse, error)
 }
 
 // NewRunServiceClient constructs a client for the fairlead.v1.RunService service. Multiple service
@@ -233,6 +263,11 @@ type RunServiceHandler interface {
 	SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error)
 	// WhyRun explains a run or one of its jobs: cause chains and what would end each wait.
 	WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error)
+	// ReplayRun compiles the run's workflow again from what the run rests on and evaluates what
+	// its history decided again, and says whether it comes to the same.
+	ReplayRun(context.Context, *v1.ReplayRunRequest) (*v1.ReplayRunResponse, error)
+	// DiffRuns says in what another run differs from a run.
+	DiffRuns(context.Context, *v1.DiffRunsRequest) (*v1.DiffRunsResponse, error)
 }
 
 // RegisterRunServiceHandler registers svc as the fairlead.v1.RunService implementation on server.
@@ -248,6 +283,8 @@ func RegisterRunServiceHandler(server *connect.Server, svc RunServiceHandler) {
 		connect.Method{Spec: runServiceRetryJobSpec(), Handler: adapter.retryJob},
 		connect.Method{Spec: runServiceSettleAttemptSpec(), Handler: adapter.settleAttempt},
 		connect.Method{Spec: runServiceWhyRunSpec(), Handler: adapter.whyRun},
+		connect.Method{Spec: runServiceReplayRunSpec(), Handler: adapter.replayRun},
+		connect.Method{Spec: runServiceDiffRunsSpec(), Handler: adapter.diffRuns},
 	)
 }
 
@@ -303,6 +340,14 @@ func (UnimplementedRunServiceHandler) SettleAttempt(context.Context, *v1.SettleA
 
 func (UnimplementedRunServiceHandler) WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.WhyRun is not implemented")
+}
+
+func (UnimplementedRunServiceHandler) ReplayRun(context.Context, *v1.ReplayRunRequest) (*v1.ReplayRunResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.ReplayRun is not implemented")
+}
+
+func (UnimplementedRunServiceHandler) DiffRuns(context.Context, *v1.DiffRunsRequest) (*v1.DiffRunsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.DiffRuns is not implemented")
 }
 
 type runServiceClient struct {
@@ -376,6 +421,22 @@ func (c *runServiceClient) SettleAttempt(ctx context.Context, req *v1.SettleAtte
 func (c *runServiceClient) WhyRun(ctx context.Context, req *v1.WhyRunRequest) (*v1.WhyRunResponse, error) {
 	var res v1.WhyRunResponse
 	if err := c.client.CallUnary(ctx, runServiceWhyRunSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runServiceClient) ReplayRun(ctx context.Context, req *v1.ReplayRunRequest) (*v1.ReplayRunResponse, error) {
+	var res v1.ReplayRunResponse
+	if err := c.client.CallUnary(ctx, runServiceReplayRunSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runServiceClient) DiffRuns(ctx context.Context, req *v1.DiffRunsRequest) (*v1.DiffRunsResponse, error) {
+	var res v1.DiffRunsResponse
+	if err := c.client.CallUnary(ctx, runServiceDiffRunsSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -481,6 +542,30 @@ func (h runServiceHandler) whyRun(ctx context.Context, _ connect.Spec, stream co
 		return err
 	}
 	res, err := h.svc.WhyRun(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runServiceHandler) replayRun(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ReplayRunRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ReplayRun(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runServiceHandler) diffRuns(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.DiffRunsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.DiffRuns(ctx, &req)
 	if err != nil {
 		return err
 	}
@@ -696,6 +781,21 @@ var (
 			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
+	repositoryServiceListWithdrawalsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("ListWithdrawals"),
+			Procedure:        RepositoryServiceListWithdrawalsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	repositoryServiceWithdrawSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("Withdraw"),
+			Procedure:  RepositoryServiceWithdrawProcedure,
+		}
+	})
 	repositoryServiceNotifyPushSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType: connect.StreamTypeUnary,
@@ -714,6 +814,11 @@ type RepositoryServiceClient interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListWorkflows reads the workflows at a ref, with what starts them and what they ask for.
 	ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error)
+	// ListWithdrawals lists which workflows and components of a repository are disabled or restored.
+	ListWithdrawals(context.Context, *v1.ListWithdrawalsRequest) (*v1.ListWithdrawalsResponse, error)
+	// Withdraw disables a workflow or a component, restores a workflow to its text at a commit, or
+	// enables either again. What runs goes on; what would start from then on follows it.
+	Withdraw(context.Context, *v1.WithdrawRequest) (*v1.WithdrawResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -734,6 +839,11 @@ type RepositoryServiceHandler interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListWorkflows reads the workflows at a ref, with what starts them and what they ask for.
 	ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error)
+	// ListWithdrawals lists which workflows and components of a repository are disabled or restored.
+	ListWithdrawals(context.Context, *v1.ListWithdrawalsRequest) (*v1.ListWithdrawalsResponse, error)
+	// Withdraw disables a workflow or a component, restores a workflow to its text at a commit, or
+	// enables either again. What runs goes on; what would start from then on follows it.
+	Withdraw(context.Context, *v1.WithdrawRequest) (*v1.WithdrawResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -748,6 +858,8 @@ func RegisterRepositoryServiceHandler(server *connect.Server, svc RepositoryServ
 		connect.Method{Spec: repositoryServiceListRepositoriesSpec(), Handler: adapter.listRepositories},
 		connect.Method{Spec: repositoryServiceGetRepositorySpec(), Handler: adapter.getRepository},
 		connect.Method{Spec: repositoryServiceListWorkflowsSpec(), Handler: adapter.listWorkflows},
+		connect.Method{Spec: repositoryServiceListWithdrawalsSpec(), Handler: adapter.listWithdrawals},
+		connect.Method{Spec: repositoryServiceWithdrawSpec(), Handler: adapter.withdraw},
 		connect.Method{Spec: repositoryServiceNotifyPushSpec(), Handler: adapter.notifyPush},
 	)
 }
@@ -769,6 +881,14 @@ func (UnimplementedRepositoryServiceHandler) GetRepository(context.Context, *v1.
 
 func (UnimplementedRepositoryServiceHandler) ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.ListWorkflows is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) ListWithdrawals(context.Context, *v1.ListWithdrawalsRequest) (*v1.ListWithdrawalsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.ListWithdrawals is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) Withdraw(context.Context, *v1.WithdrawRequest) (*v1.WithdrawResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.Withdraw is not implemented")
 }
 
 func (UnimplementedRepositoryServiceHandler) NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error) {
@@ -806,6 +926,22 @@ func (c *repositoryServiceClient) GetRepository(ctx context.Context, req *v1.Get
 func (c *repositoryServiceClient) ListWorkflows(ctx context.Context, req *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error) {
 	var res v1.ListWorkflowsResponse
 	if err := c.client.CallUnary(ctx, repositoryServiceListWorkflowsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) ListWithdrawals(ctx context.Context, req *v1.ListWithdrawalsRequest) (*v1.ListWithdrawalsResponse, error) {
+	var res v1.ListWithdrawalsResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceListWithdrawalsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) Withdraw(ctx context.Context, req *v1.WithdrawRequest) (*v1.WithdrawResponse, error) {
+	var res v1.WithdrawResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceWithdrawSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -863,6 +999,30 @@ func (h repositoryServiceHandler) listWorkflows(ctx context.Context, _ connect.S
 		return err
 	}
 	res, err := h.svc.ListWorkflows(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) listWithdrawals(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListWithdrawalsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListWithdrawals(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) withdraw(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.WithdrawRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.Withdraw(ctx, &req)
 	if err != nil {
 		return err
 	}
