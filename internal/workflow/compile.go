@@ -51,6 +51,9 @@ type compiler struct {
 	needIDs   []string // of the job at hand
 	defaults  runDefaults
 	planBytes int
+	expanded  int // steps of the job at hand, those of actions included
+	frame     *frame
+	actions   map[string]parsed // by reference
 	// outputIDs are the outputs of every job with steps, by its id in upper case.
 	outputIDs map[string][]string
 	// matrixKeys are the properties of the context matrix in the job at hand; nil: not known.

@@ -11,7 +11,7 @@ func TestCommandsBetweenServers(t *testing.T) {
 	codectest.Form[Command]{
 		Source: "command.go", Before: "func (", After: ") Name() string",
 		Zero: []Command{
-			Register{}, ObserveRefs{}, SetPolling{}, Forget{}, Wake{}, DefineSchedules{}, SettleOccurrence{},
+			Register{}, ObserveRefs{}, SetPolling{}, Forget{}, Wake{}, DefineSchedules{}, SettleOccurrence{}, SetComponents{},
 		},
 		Encode: EncodeCommand, Decode: DecodeCommand, Folder: "testdata/command", Rewrite: *rewrite,
 	}.Check(t)

@@ -49,6 +49,13 @@ type SetPolling struct {
 	Poll  bool
 }
 
+// SetComponents says which references to other repositories its workflows may have: a policy of
+// workflow.Pins.
+type SetComponents struct {
+	Cause  domain.Cause
+	Policy string
+}
+
 // Forget ends the registration. Runs that there were stay.
 type Forget struct{ Cause domain.Cause }
 
@@ -90,6 +97,9 @@ func (ObserveRefs) Name() string { return "ObserveRefs" }
 
 // Name implements Command.
 func (SetPolling) Name() string { return "SetPolling" }
+
+// Name implements Command.
+func (SetComponents) Name() string { return "SetComponents" }
 
 // Name implements Command.
 func (Forget) Name() string { return "Forget" }
@@ -166,6 +176,13 @@ type PollingSet struct {
 	Poll  bool         `json:"poll"`
 }
 
+// ComponentsSet says which references to other repositories workflows may have from now on.
+type ComponentsSet struct {
+	Base
+	Actor  domain.Actor `json:"actor"`
+	Policy string       `json:"policy"`
+}
+
 // RepositoryForgotten ends the registration.
 type RepositoryForgotten struct {
 	Base
@@ -210,6 +227,9 @@ func (*RefRemoved) Name() string { return "RefRemoved" }
 func (*PollingSet) Name() string { return "PollingSet" }
 
 // Name implements Event.
+func (*ComponentsSet) Name() string { return "ComponentsSet" }
+
+// Name implements Event.
 func (*RepositoryForgotten) Name() string { return "RepositoryForgotten" }
 
 // Name implements Event.
@@ -219,7 +239,7 @@ func (*SchedulesDefined) Name() string { return "SchedulesDefined" }
 func (*OccurrenceSettled) Name() string { return "OccurrenceSettled" }
 
 // StateEncoding is the version of EncodeState's form.
-const StateEncoding uint32 = 3
+const StateEncoding uint32 = 4
 
 // form has every event type that ever was.
 var form = codec.FormOf[Event](
@@ -231,6 +251,7 @@ var form = codec.FormOf[Event](
 	new(RepositoryForgotten),
 	new(SchedulesDefined),
 	new(OccurrenceSettled),
+	new(ComponentsSet),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -35,6 +35,8 @@ type State struct {
 	// Schedules are those of the default branch at the commit SchedulesOf, by what they are.
 	Schedules   []Schedule `json:"schedules,omitempty"`
 	SchedulesOf string     `json:"schedules_of,omitempty"`
+	// Components is the policy about references to other repositories; "": they are recorded.
+	Components string `json:"components,omitempty"`
 }
 
 // New is the state of a repository that nobody has registered.

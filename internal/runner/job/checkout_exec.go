@@ -40,7 +40,8 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 	fetched := make(chan error, 1)
 	fetching, cancel := context.WithTimeoutCause(ctx, fetchPatience, fmt.Errorf("it took longer than %s", fetchPatience))
 	defer cancel()
-	go func() { fetched <- j.fetch(fetching) }()
+	source := j.box.Outside().Source + "/repository"
+	go func() { fetched <- j.fetch(fetching, source, j.m.Source.Path, commit) }()
 	select {
 	case err := <-fetched:
 		if err != nil && ctx.Err() == nil {
@@ -63,7 +64,7 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 	end := j.execute(ctx, r, isolate.Command{
 		Args: []string{
 			"sh", "-c", placeScript, "checkout", j.box.Inside().Source + "/repository", commit,
-			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.plan.Index),
+			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.key),
 		},
 		Env: j.environment(nil, quietGit),
 		Dir: j.inside.workspace,
@@ -74,7 +75,7 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 		}
 		return end
 	}
-	head, err := readCommandFile(j.files, commandFile("head", r.plan.Index))
+	head, err := readCommandFile(j.files, commandFile("head", r.key))
 	if err == nil && strings.TrimSpace(head) != commit {
 		err = fmt.Errorf("it has %q", short(strings.TrimSpace(head)))
 	}
@@ -134,15 +135,14 @@ func (j *job) bases() []string {
 
 func (j *job) remote() string { return j.bases()[0] + j.m.Source.Path }
 
-// fetch gets the commit into the source folder, and tries again while the server is
-// away.
-func (j *job) fetch(ctx context.Context) error {
-	dir := filepath.Join(j.box.Outside().Source, "repository")
+// fetch gets a commit of the repository at a path of the server into a folder, and tries again
+// while the server is away.
+func (j *job) fetch(ctx context.Context, dir, from, commit string) error {
 	pause, bases := fetchPause, j.bases()
 	for attempt := 1; ; attempt++ {
 		err := bareRepository(dir)
 		if err == nil {
-			err = j.fetchOnce(ctx, dir, bases[(attempt-1)%len(bases)])
+			err = j.fetchOnce(ctx, dir, bases[(attempt-1)%len(bases)], from, commit)
 		}
 		if err == nil || attempt == fetchAttempts || errors.Is(err, errRefused) || ctx.Err() != nil {
 			return err
@@ -182,7 +182,9 @@ func bareRepository(dir string) error {
 // fetchOnce runs git with nothing of the machine's or the job's configuration. The
 // token is in the environment of this one process: not in its arguments, not in the
 // address, not on disk.
-func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
+//
+// tidy:long two folders' names and what to fetch
+func (j *job) fetchOnce(ctx context.Context, dir, base, from, commit string) error {
 	cmd := exec.CommandContext(ctx, "git", "--git-dir="+dir,
 		"-c", "protocol.version=0", // the server decides by the refs it advertises what may be had
 		"-c", "protocol.allow=never", "-c", "protocol.http.allow=always", "-c", "protocol.https.allow=always",
@@ -191,7 +193,7 @@ func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
 		"-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		"-c", "http.followRedirects=false", "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60",
 		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--depth=1",
-		"--", base+j.m.Source.Path, j.m.Source.Commit)
+		"--", base+from, commit)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
@@ -224,6 +226,32 @@ func (j *job) fetchOnce(ctx context.Context, dir, base string) error {
 		}
 	}
 	return fmt.Errorf("git: %w: %s", err, text)
+}
+
+// writeTree writes the files of a commit into a fresh folder. Nothing of the commit is executed:
+// git has no hooks, filters or settings but those given here.
+func writeTree(ctx context.Context, bare, dir, commit string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // read inside the sandbox
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "git", "--git-dir="+bare, "--work-tree="+dir, "-c", "core.bare=false",
+		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false",
+		"-c", "submodule.recurse=false", "checkout", "--quiet", "--force", "--detach", commit, "--")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ATTR_NOSYSTEM=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	said := &bounded{max: 4096}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("git: %w: %s", err, strings.TrimSpace(said.text.String()))
+	}
+	return nil
 }
 
 // network is what git is told of the machine's ways out: the proxies, and the certificates
