@@ -52,7 +52,7 @@ func (s *server) wire(ctx context.Context) (front, error) {
 	s.newEngine()
 	s.frozen = &order.Frozen{Blobs: s.blobs}
 	s.trigger = trigger.New(trigger.Config{Engine: s.engine, Views: s.store, Blobs: s.blobs, Source: s.mirrors,
-		NewID: newID, Now: s.now, ServerURL: s.url, Log: s.log,
+		NewID: newID, Now: s.now, ServerURL: s.url, Log: s.log, ComponentSource: s.o.ComponentSource,
 		RunLimits: run.Limits{CancelGraceSeconds: int64(max(s.o.CancelGrace/time.Second, 1))}})
 	s.dispatch = dispatch.New(dispatch.Config{
 		Engine: s.engine, Signer: s.signer, Logs: s.logs, Clock: s.clock, Log: s.log, Mint: mint,
@@ -178,7 +178,8 @@ func (s *server) handler() (*httpapi.Server, error) {
 			s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
 		},
 	}
-	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
+	runs := &control.Runs{Components: s.frozen.Components, Engine: s.engine, Views: s.store,
+		Trigger: s.trigger, Watch: s.watch, Caller: caller,
 		Explain: s.dispatch.Explain, Logs: s.logs, Elsewhere: elsewhere, URL: func() string { return s.url },
 		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
 			return &httpapi.Refusal{Rejection: r, Diagnostics: d, Choices: choices}

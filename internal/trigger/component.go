@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/domain"
+	"github.com/fairlead-ci/fairlead/internal/engine"
 	"github.com/fairlead-ci/fairlead/internal/scm"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
@@ -45,6 +46,7 @@ type definitionValue struct {
 	tree, file string
 	text       []byte
 	problem    string
+	when       time.Time
 }
 
 // components resolves everything that the file uses, and what that uses in turn. What can't be
@@ -53,6 +55,11 @@ func (c *cause) components(ctx context.Context, file scm.File) error {
 	t := c.triggers
 	src := workflow.Source{Path: file.Path, Text: file.Bytes}
 	u := &used{known: workflow.Components{}, mirrors: make(map[string]scm.Repo)}
+	c.used = u
+	key := keyOf(file.Bytes)
+	if _, alone := t.remembered.alone.Get(key); alone {
+		return nil
+	}
 	r := &resolver{cause: c, used: u, at: make(map[string]resolved)}
 	for {
 		wanted := workflow.Wanted(src, workflow.Inputs{Components: u.known}, t.cfg.Limits)
@@ -60,14 +67,16 @@ func (c *cause) components(ctx context.Context, file scm.File) error {
 			break
 		}
 		if len(u.known)+len(wanted) > componentsMax {
-			return reject(domain.CodeTooLarge, "workflow", "The workflow uses more than %d actions, those that they use included.",
-				componentsMax)
+			return reject(domain.CodeTooLarge, "workflow", 
+				"The workflow uses more than %d actions, those that they use included.", componentsMax)
 		}
 		if err := r.all(ctx, wanted); err != nil {
 			return err
 		}
 	}
-	c.used = u
+	if len(u.known) == 0 {
+		t.remembered.alone.Put(key, struct{}{}, len(key))
+	}
 	if len(r.at) == 0 { // nothing of other repositories
 		return nil
 	}
@@ -263,7 +272,7 @@ func (t *Triggers) define(ctx context.Context, d definition) (definitionValue, e
 	if err != nil {
 		return definitionValue{}, err
 	}
-	out := definitionValue{tree: commit.Tree, problem: "its folder has no action.yml"}
+	out := definitionValue{tree: commit.Tree, when: commit.Committer.When, problem: "its folder has no action.yml"}
 	for _, name := range slices.Backward(names) {
 		for _, f := range files {
 			switch {
@@ -308,4 +317,77 @@ func partsOf(in workflow.Inputs) (out []string) {
 		out = append(out, name, c.Digest(), c.File, string(domain.DigestOf(c.Text)), c.Problem)
 	}
 	return append(out, in.Pins.Policy, string(in.Pins.Lock.Encode()))
+}
+
+// Resolved is a component with the time at which its commit was made, as the commit says.
+type Resolved struct {
+	workflow.Component
+	Committed time.Time
+}
+
+// Resolve says what references lead to now, as a run of the repository would resolve them.
+//
+// Trust: repository and references may come from any member.
+func (t *Triggers) Resolve(
+	ctx context.Context, tenant domain.TenantID, repository string, references []string,
+) ([]Resolved, error) {
+	leave, err := t.gate.enter(ctx, line{tenant, repository})
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	row, err := t.repository(ctx, tenant, repository)
+	if err != nil {
+		return nil, err
+	}
+	if len(references) > componentsMax {
+		return nil, reject(domain.CodeTooLarge, "references", "More than %d references are not resolved at once.",
+			componentsMax)
+	}
+	r := &resolver{cause: &cause{triggers: t, row: row}, at: make(map[string]resolved),
+		used: &used{known: workflow.Components{}, mirrors: make(map[string]scm.Repo)}}
+	var wanted []workflow.Reference
+	for _, text := range references {
+		reference, ok := workflow.ParseReference(text)
+		if !ok || reference.Repository == "" {
+			return nil, reject(domain.CodeInvalidArgument, "references", "%.200q is not OWNER/NAME@REVISION.", text)
+		}
+		wanted = append(wanted, reference)
+	}
+	if err := r.all(ctx, wanted); err != nil {
+		return nil, err
+	}
+	out := make([]Resolved, len(wanted))
+	for i, reference := range wanted {
+		out[i].Component = r.used.known[reference.String()]
+		at := r.at[reference.Source()]
+		if at.problem != "" || at.commit == "" {
+			continue
+		}
+		d, err := t.define(ctx, definition{at.repo, at.commit, reference.Path})
+		if err != nil {
+			return nil, err
+		}
+		out[i].Committed = d.when
+	}
+	return out, nil
+}
+
+// SetComponentPolicy says which references to other repositories a repository's workflows may have.
+//
+// tidy:long as the call has it
+func (t *Triggers) SetComponentPolicy(
+	ctx context.Context, tenant domain.TenantID, name, policy string, cause domain.Cause,
+) error {
+	row, err := t.repository(ctx, tenant, name)
+	if err != nil {
+		return err
+	}
+	if t.cfg.Engine.Format() < repository.FormatComponents {
+		return reject(domain.CodeUpgradeUnfinished, "policy", "A server of the fleet does not know policies about "+
+			"references yet: ask again when all of them are upgraded.")
+	}
+	_, err = t.cfg.Engine.Submit(ctx, engine.Envelope{Tenant: tenant, Partition: row.Partition,
+		Stream: row.Repository.Stream(), Cause: cause, Command: repository.SetComponents{Cause: cause, Policy: policy}})
+	return err
 }

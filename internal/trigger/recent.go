@@ -23,6 +23,8 @@ type remembered struct {
 	reads    recall.Of[readKey, readValue]
 	inspects recall.Of[domain.Digest, inspected]
 	plans    recall.Of[domain.Digest, compiled]
+	// alone are files that use nothing from elsewhere.
+	alone recall.Of[domain.Digest, struct{}]
 	// definitions are those of actions at commits.
 	definitions recall.Of[definition, definitionValue]
 	whole       recall.Of[string, struct{}] // keys of objects whose bytes were compared

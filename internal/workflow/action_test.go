@@ -45,7 +45,8 @@ func codes(list []Diagnostic) (out []syntax.Code) {
 const usesA = "      - uses: ./a\n"
 
 func TestACompositeActionIsStepsWithinAStep(t *testing.T) {
-	p, list := using(t, "      - id: greet\n        uses: ./a\n        with: {name: '${{ github.actor }}'}\n", map[string]string{
+	step := "      - id: greet\n        uses: ./a\n        with: {name: '${{ github.actor }}'}\n"
+	p, list := using(t, step, map[string]string{
 		"a": "inputs:\n  name: {required: true}\n  greeting: {default: 'Hi ${{ runner.os }}'}\n" +
 			"outputs:\n  said: {value: '${{ steps.say.outputs.text }}'}\n" +
 			composite("    - id: say\n      run: echo\n      shell: bash\n    - uses: ./b\n"),
@@ -54,13 +55,13 @@ func TestACompositeActionIsStepsWithinAStep(t *testing.T) {
 	if p == nil || len(list) > 0 {
 		t.Fatalf("compile: %v", list)
 	}
-	step := p.Jobs[0].Steps[0]
+	it := p.Jobs[0].Steps[0]
 	want := []plan.Binding{{Name: "name", Value: "${{ github.actor }}"}, {Name: "greeting", Value: "Hi ${{ runner.os }}"}}
-	if step.Uses != plan.UsesComposite || !slices.Equal(step.With, want) || step.ActionPath != "a" || len(step.Steps) != 2 ||
-		len(step.Outputs) != 1 {
-		t.Errorf("the step is %+v", step)
+	if it.Uses != plan.UsesComposite || !slices.Equal(it.With, want) || it.ActionPath != "a" || len(it.Steps) != 2 ||
+		len(it.Outputs) != 1 {
+		t.Errorf("the step is %+v", it)
 	}
-	if inner := step.Steps[1]; inner.Uses != plan.UsesComposite || inner.ActionPath != "b" ||
+	if inner := it.Steps[1]; inner.Uses != plan.UsesComposite || inner.ActionPath != "b" ||
 		inner.Steps[0].SoftFailText == "" {
 		t.Errorf("the inner step is %+v", inner)
 	}
@@ -91,11 +92,12 @@ func TestActionsThatAreRefused(t *testing.T) {
 			syntax.CodeInvalidAction, `"secrets" does not exist`},
 		{"timeout", map[string]string{"a": composite("    - run: echo\n      shell: sh\n      timeout-minutes: 1\n")},
 			syntax.CodeInvalidAction, `no key "timeout-minutes"`},
-		{"node", map[string]string{"a": "runs:\n  using: node20\n  main: x.js\n"}, syntax.CodeUnsupportedAction, "JavaScript"},
-		{"container", map[string]string{"a": "runs:\n  using: docker\n  image: Dockerfile\n"}, syntax.CodeUnsupportedAction,
-			"container action"},
-		{"two kinds", map[string]string{"a": "runs:\n  using: composite\n  main: x.js\n  steps: []\n"}, syntax.CodeInvalidAction,
-			`no key "main"`},
+		{"node", map[string]string{"a": "runs:\n  using: node20\n  main: x.js\n"},
+			syntax.CodeUnsupportedAction, "JavaScript"},
+		{"container", map[string]string{"a": "runs:\n  using: docker\n  image: Dockerfile\n"},
+			syntax.CodeUnsupportedAction, "container action"},
+		{"two kinds", map[string]string{"a": "runs:\n  using: composite\n  main: x.js\n  steps: []\n"},
+			syntax.CodeInvalidAction, `no key "main"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, list := using(t, usesA, c.actions, Limits{})

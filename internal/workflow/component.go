@@ -63,6 +63,16 @@ func readReference(text string, from Reference) (r Reference, ok bool) {
 	return r, true
 }
 
+// ParseReference reads a reference as String writes it.
+//
+// Trust: text may come from anybody.
+func ParseReference(text string) (r Reference, ok bool) {
+	if badAction(text) != "" || strings.HasPrefix(text, imagePrefix) {
+		return Reference{}, false
+	}
+	return readReference(text, Reference{})
+}
+
 // Component is what a reference was resolved to. Problem says why it was not; then there is
 // nothing else.
 type Component struct {

@@ -76,7 +76,8 @@ func (e pageExample) compile(t *testing.T) []Diagnostic {
 	src, in, lim := Source{Path: "ci.yml", Text: []byte(e.text)}, Inputs{}, Limits{}
 	if e.component != nil && e.component.options["uses"] != "" {
 		r, _ := readReference(e.component.options["uses"], Reference{})
-		c := Component{Reference: r, File: "action.yml", Text: []byte(e.component.text), Problem: e.component.options["problem"]}
+		c := Component{Reference: r, File: "action.yml", Text: []byte(e.component.text),
+			Problem: e.component.options["problem"]}
 		if r.Repository != "" {
 			c.Commit, c.Tree = strings.Repeat("c", 40), strings.Repeat("d", 40)
 		}

@@ -716,6 +716,7 @@ type Run struct {
 	Attention      bool                   `protobuf:"varint,14,opt,name=attention,proto3" json:"attention,omitempty"` // something waits for a person
 	Url            string                 `protobuf:"bytes,15,opt,name=url,proto3" json:"url,omitempty"`
 	Diagnostics    []string               `protobuf:"bytes,16,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"` // of a run that is invalid
+	Components     []*Component           `protobuf:"bytes,17,rep,name=components,proto3" json:"components,omitempty"`   // that it uses, resolved; only of GetRun
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -862,6 +863,262 @@ func (x *Run) GetDiagnostics() []string {
 	return nil
 }
 
+func (x *Run) GetComponents() []*Component {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
+// Component is something outside of the workflow's file that a run uses, resolved before it began.
+type Component struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reference     string                 `protobuf:"bytes,1,opt,name=reference,proto3" json:"reference,omitempty"` // OWNER/NAME/PATH@REVISION, or ./PATH in the run's own commit
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`       // git:COMMIT:TREE; "" of the run's own commit
+	File          string                 `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`           // path of its definition
+	Problem       string                 `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`     // why it was not resolved; only of ResolveComponents
+	Text          []byte                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`           // of its definition; only of ResolveComponents
+	Committed     string                 `protobuf:"bytes,6,opt,name=committed,proto3" json:"committed,omitempty"` // when its commit was made, as the commit says; only of ResolveComponents
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Component) Reset() {
+	*x = Component{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Component) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Component) ProtoMessage() {}
+
+func (x *Component) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Component.ProtoReflect.Descriptor instead.
+func (*Component) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Component) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *Component) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Component) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Component) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *Component) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *Component) GetCommitted() string {
+	if x != nil {
+		return x.Committed
+	}
+	return ""
+}
+
+type ListComponentRunsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Component     string                 `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"` // the run that the last answer ended with; "" for the newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListComponentRunsRequest) Reset() {
+	*x = ListComponentRunsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListComponentRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListComponentRunsRequest) ProtoMessage() {}
+
+func (x *ListComponentRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListComponentRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListComponentRunsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListComponentRunsRequest) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *ListComponentRunsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+type ListComponentRunsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runs          []*ComponentRun        `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`                          // newest first
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`                        // ask again with it; "" when all runs were looked at
+	LookedAt      int32                  `protobuf:"varint,3,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"` // how many runs this answer rests on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListComponentRunsResponse) Reset() {
+	*x = ListComponentRunsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListComponentRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListComponentRunsResponse) ProtoMessage() {}
+
+func (x *ListComponentRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListComponentRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListComponentRunsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListComponentRunsResponse) GetRuns() []*ComponentRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListComponentRunsResponse) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListComponentRunsResponse) GetLookedAt() int32 {
+	if x != nil {
+		return x.LookedAt
+	}
+	return 0
+}
+
+type ComponentRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *RunSummary            `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Components    []*Component           `protobuf:"bytes,2,rep,name=components,proto3" json:"components,omitempty"` // those that match
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComponentRun) Reset() {
+	*x = ComponentRun{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComponentRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComponentRun) ProtoMessage() {}
+
+func (x *ComponentRun) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComponentRun.ProtoReflect.Descriptor instead.
+func (*ComponentRun) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ComponentRun) GetRun() *RunSummary {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ComponentRun) GetComponents() []*Component {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
 type Round struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -876,7 +1133,7 @@ type Round struct {
 
 func (x *Round) Reset() {
 	*x = Round{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1145,7 @@ func (x *Round) String() string {
 func (*Round) ProtoMessage() {}
 
 func (x *Round) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1158,7 @@ func (x *Round) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Round.ProtoReflect.Descriptor instead.
 func (*Round) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{9}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Round) GetNumber() int32 {
@@ -976,7 +1233,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1245,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1258,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{10}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Job) GetId() string {
@@ -1163,7 +1420,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1432,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1445,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Output) GetName() string {
@@ -1226,7 +1483,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1495,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1508,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Segment) GetKind() string {
@@ -1320,7 +1577,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1589,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1602,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Attempt) GetId() string {
@@ -1521,7 +1778,7 @@ type Requested struct {
 
 func (x *Requested) Reset() {
 	*x = Requested{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1790,7 @@ func (x *Requested) String() string {
 func (*Requested) ProtoMessage() {}
 
 func (x *Requested) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1803,7 @@ func (x *Requested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requested.ProtoReflect.Descriptor instead.
 func (*Requested) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Requested) GetDesired() string {
@@ -1587,7 +1844,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1856,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1869,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Observation) GetState() string {
@@ -1645,7 +1902,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1914,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1927,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Step) GetIndex() int32 {
@@ -1743,7 +2000,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +2012,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +2025,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LogInfo) GetSealed() bool {
@@ -1830,7 +2087,7 @@ type Sentence struct {
 
 func (x *Sentence) Reset() {
 	*x = Sentence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2099,7 @@ func (x *Sentence) String() string {
 func (*Sentence) ProtoMessage() {}
 
 func (x *Sentence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2112,7 @@ func (x *Sentence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
 func (*Sentence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Sentence) GetAt() string {
@@ -1924,7 +2181,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2193,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2206,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelRunRequest) GetRun() string {
@@ -1977,7 +2234,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2246,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2259,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -2036,7 +2293,7 @@ type RerunRunRequest struct {
 
 func (x *RerunRunRequest) Reset() {
 	*x = RerunRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2305,7 @@ func (x *RerunRunRequest) String() string {
 func (*RerunRunRequest) ProtoMessage() {}
 
 func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2318,7 @@ func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
 func (*RerunRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RerunRunRequest) GetRun() string {
@@ -2089,7 +2346,7 @@ type RerunRunResponse struct {
 
 func (x *RerunRunResponse) Reset() {
 	*x = RerunRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2358,7 @@ func (x *RerunRunResponse) String() string {
 func (*RerunRunResponse) ProtoMessage() {}
 
 func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2371,7 @@ func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
 func (*RerunRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RerunRunResponse) GetRun() *Run {
@@ -2147,7 +2404,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2416,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2429,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RetryJobRequest) GetJob() string {
@@ -2193,7 +2450,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2462,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2475,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RetryJobResponse) GetRun() *Run {
@@ -2254,7 +2511,7 @@ type SettleAttemptRequest struct {
 
 func (x *SettleAttemptRequest) Reset() {
 	*x = SettleAttemptRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2523,7 @@ func (x *SettleAttemptRequest) String() string {
 func (*SettleAttemptRequest) ProtoMessage() {}
 
 func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2536,7 @@ func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptRequest.ProtoReflect.Descriptor instead.
 func (*SettleAttemptRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SettleAttemptRequest) GetAttempt() string {
@@ -2321,7 +2578,7 @@ type SettleAttemptResponse struct {
 
 func (x *SettleAttemptResponse) Reset() {
 	*x = SettleAttemptResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2590,7 @@ func (x *SettleAttemptResponse) String() string {
 func (*SettleAttemptResponse) ProtoMessage() {}
 
 func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2603,7 @@ func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptResponse.ProtoReflect.Descriptor instead.
 func (*SettleAttemptResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SettleAttemptResponse) GetRun() *Run {
@@ -2380,7 +2637,7 @@ type WhyRunRequest struct {
 
 func (x *WhyRunRequest) Reset() {
 	*x = WhyRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2649,7 @@ func (x *WhyRunRequest) String() string {
 func (*WhyRunRequest) ProtoMessage() {}
 
 func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2662,7 @@ func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunRequest.ProtoReflect.Descriptor instead.
 func (*WhyRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WhyRunRequest) GetRun() string {
@@ -2431,7 +2688,7 @@ type WhyRunResponse struct {
 
 func (x *WhyRunResponse) Reset() {
 	*x = WhyRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2700,7 @@ func (x *WhyRunResponse) String() string {
 func (*WhyRunResponse) ProtoMessage() {}
 
 func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2713,7 @@ func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunResponse.ProtoReflect.Descriptor instead.
 func (*WhyRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WhyRunResponse) GetExplanations() []*Explanation {
@@ -2480,7 +2737,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2749,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2762,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Explanation) GetSubject() string {
@@ -2561,7 +2818,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2830,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2843,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Ending) GetKind() string {
@@ -2621,7 +2878,7 @@ type ReadLinesRequest struct {
 
 func (x *ReadLinesRequest) Reset() {
 	*x = ReadLinesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2890,7 @@ func (x *ReadLinesRequest) String() string {
 func (*ReadLinesRequest) ProtoMessage() {}
 
 func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2903,7 @@ func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesRequest.ProtoReflect.Descriptor instead.
 func (*ReadLinesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReadLinesRequest) GetAttempt() string {
@@ -2683,7 +2940,7 @@ type ReadLinesResponse struct {
 
 func (x *ReadLinesResponse) Reset() {
 	*x = ReadLinesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2952,7 @@ func (x *ReadLinesResponse) String() string {
 func (*ReadLinesResponse) ProtoMessage() {}
 
 func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2965,7 @@ func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesResponse.ProtoReflect.Descriptor instead.
 func (*ReadLinesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReadLinesResponse) GetLines() []*Line {
@@ -2762,7 +3019,7 @@ type Line struct {
 
 func (x *Line) Reset() {
 	*x = Line{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +3031,7 @@ func (x *Line) String() string {
 func (*Line) ProtoMessage() {}
 
 func (x *Line) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +3044,7 @@ func (x *Line) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Line.ProtoReflect.Descriptor instead.
 func (*Line) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Line) GetNumber() int64 {
@@ -2858,7 +3115,7 @@ type StepRange struct {
 
 func (x *StepRange) Reset() {
 	*x = StepRange{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +3127,7 @@ func (x *StepRange) String() string {
 func (*StepRange) ProtoMessage() {}
 
 func (x *StepRange) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +3140,7 @@ func (x *StepRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRange.ProtoReflect.Descriptor instead.
 func (*StepRange) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StepRange) GetStep() int32 {
@@ -2926,7 +3183,7 @@ type SearchLogRequest struct {
 
 func (x *SearchLogRequest) Reset() {
 	*x = SearchLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3195,7 @@ func (x *SearchLogRequest) String() string {
 func (*SearchLogRequest) ProtoMessage() {}
 
 func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3208,7 @@ func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogRequest.ProtoReflect.Descriptor instead.
 func (*SearchLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SearchLogRequest) GetAttempt() string {
@@ -2992,7 +3249,7 @@ type SearchLogResponse struct {
 
 func (x *SearchLogResponse) Reset() {
 	*x = SearchLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3261,7 @@ func (x *SearchLogResponse) String() string {
 func (*SearchLogResponse) ProtoMessage() {}
 
 func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3274,7 @@ func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogResponse.ProtoReflect.Descriptor instead.
 func (*SearchLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SearchLogResponse) GetLines() []int64 {
@@ -3046,7 +3303,7 @@ type FollowLogRequest struct {
 
 func (x *FollowLogRequest) Reset() {
 	*x = FollowLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3315,7 @@ func (x *FollowLogRequest) String() string {
 func (*FollowLogRequest) ProtoMessage() {}
 
 func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3328,7 @@ func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FollowLogRequest) GetAttempt() string {
@@ -3113,7 +3370,7 @@ type FollowLogResponse struct {
 
 func (x *FollowLogResponse) Reset() {
 	*x = FollowLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3125,7 +3382,7 @@ func (x *FollowLogResponse) String() string {
 func (*FollowLogResponse) ProtoMessage() {}
 
 func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3138,7 +3395,7 @@ func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FollowLogResponse) GetData() []byte {
@@ -3163,22 +3420,23 @@ func (x *FollowLogResponse) GetSealed() bool {
 }
 
 type Repository struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Url           string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	DefaultBranch string                 `protobuf:"bytes,4,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
-	Registered    string                 `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
-	Poll          bool                   `protobuf:"varint,6,opt,name=poll,proto3" json:"poll,omitempty"`
-	GitPath       string                 `protobuf:"bytes,7,opt,name=git_path,json=gitPath,proto3" json:"git_path,omitempty"` // where clients push captured trees
-	Schedules     []*Schedule            `protobuf:"bytes,8,rep,name=schedules,proto3" json:"schedules,omitempty"`            // of the default branch, by workflow; only of GetRepository
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Repository      string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	Name            string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Url             string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	DefaultBranch   string                 `protobuf:"bytes,4,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
+	Registered      string                 `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
+	Poll            bool                   `protobuf:"varint,6,opt,name=poll,proto3" json:"poll,omitempty"`
+	GitPath         string                 `protobuf:"bytes,7,opt,name=git_path,json=gitPath,proto3" json:"git_path,omitempty"`                         // where clients push captured trees
+	Schedules       []*Schedule            `protobuf:"bytes,8,rep,name=schedules,proto3" json:"schedules,omitempty"`                                    // of the default branch, by workflow; only of GetRepository
+	ComponentPolicy string                 `protobuf:"bytes,9,opt,name=component_policy,json=componentPolicy,proto3" json:"component_policy,omitempty"` // record, lock or require; only of GetRepository
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Repository) Reset() {
 	*x = Repository{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3448,7 @@ func (x *Repository) String() string {
 func (*Repository) ProtoMessage() {}
 
 func (x *Repository) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3461,7 @@ func (x *Repository) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repository.ProtoReflect.Descriptor instead.
 func (*Repository) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Repository) GetRepository() string {
@@ -3262,6 +3520,205 @@ func (x *Repository) GetSchedules() []*Schedule {
 	return nil
 }
 
+func (x *Repository) GetComponentPolicy() string {
+	if x != nil {
+		return x.ComponentPolicy
+	}
+	return ""
+}
+
+type SetComponentPolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	Policy        string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetComponentPolicyRequest) Reset() {
+	*x = SetComponentPolicyRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetComponentPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetComponentPolicyRequest) ProtoMessage() {}
+
+func (x *SetComponentPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetComponentPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetComponentPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *SetComponentPolicyRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *SetComponentPolicyRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+type SetComponentPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    *Repository            `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetComponentPolicyResponse) Reset() {
+	*x = SetComponentPolicyResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetComponentPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetComponentPolicyResponse) ProtoMessage() {}
+
+func (x *SetComponentPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetComponentPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SetComponentPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *SetComponentPolicyResponse) GetRepository() *Repository {
+	if x != nil {
+		return x.Repository
+	}
+	return nil
+}
+
+type ResolveComponentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	References    []string               `protobuf:"bytes,2,rep,name=references,proto3" json:"references,omitempty"` // OWNER/NAME[/PATH]@REVISION
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveComponentsRequest) Reset() {
+	*x = ResolveComponentsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveComponentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveComponentsRequest) ProtoMessage() {}
+
+func (x *ResolveComponentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveComponentsRequest.ProtoReflect.Descriptor instead.
+func (*ResolveComponentsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ResolveComponentsRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ResolveComponentsRequest) GetReferences() []string {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+type ResolveComponentsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Components    []*Component           `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"` // in the order of the references
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveComponentsResponse) Reset() {
+	*x = ResolveComponentsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveComponentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveComponentsResponse) ProtoMessage() {}
+
+func (x *ResolveComponentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveComponentsResponse.ProtoReflect.Descriptor instead.
+func (*ResolveComponentsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ResolveComponentsResponse) GetComponents() []*Component {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
 // Schedule is one entry of on.schedule of a workflow.
 type Schedule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3278,7 +3735,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3747,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3760,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Schedule) GetWorkflow() string {
@@ -3370,7 +3827,7 @@ type Occurrence struct {
 
 func (x *Occurrence) Reset() {
 	*x = Occurrence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3839,7 @@ func (x *Occurrence) String() string {
 func (*Occurrence) ProtoMessage() {}
 
 func (x *Occurrence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3852,7 @@ func (x *Occurrence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
 func (*Occurrence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Occurrence) GetOccurrence() string {
@@ -3452,7 +3909,7 @@ type AddRepositoryRequest struct {
 
 func (x *AddRepositoryRequest) Reset() {
 	*x = AddRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3921,7 @@ func (x *AddRepositoryRequest) String() string {
 func (*AddRepositoryRequest) ProtoMessage() {}
 
 func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3934,7 @@ func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*AddRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AddRepositoryRequest) GetName() string {
@@ -3520,7 +3977,7 @@ type AddRepositoryResponse struct {
 
 func (x *AddRepositoryResponse) Reset() {
 	*x = AddRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +3989,7 @@ func (x *AddRepositoryResponse) String() string {
 func (*AddRepositoryResponse) ProtoMessage() {}
 
 func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +4002,7 @@ func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*AddRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AddRepositoryResponse) GetRepository() *Repository {
@@ -3584,7 +4041,7 @@ type ListRepositoriesRequest struct {
 
 func (x *ListRepositoriesRequest) Reset() {
 	*x = ListRepositoriesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +4053,7 @@ func (x *ListRepositoriesRequest) String() string {
 func (*ListRepositoriesRequest) ProtoMessage() {}
 
 func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +4066,7 @@ func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
 }
 
 type ListRepositoriesResponse struct {
@@ -3621,7 +4078,7 @@ type ListRepositoriesResponse struct {
 
 func (x *ListRepositoriesResponse) Reset() {
 	*x = ListRepositoriesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +4090,7 @@ func (x *ListRepositoriesResponse) String() string {
 func (*ListRepositoriesResponse) ProtoMessage() {}
 
 func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +4103,7 @@ func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
@@ -3665,7 +4122,7 @@ type GetRepositoryRequest struct {
 
 func (x *GetRepositoryRequest) Reset() {
 	*x = GetRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +4134,7 @@ func (x *GetRepositoryRequest) String() string {
 func (*GetRepositoryRequest) ProtoMessage() {}
 
 func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +4147,7 @@ func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetRepositoryRequest) GetRepository() string {
@@ -3709,7 +4166,7 @@ type GetRepositoryResponse struct {
 
 func (x *GetRepositoryResponse) Reset() {
 	*x = GetRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +4178,7 @@ func (x *GetRepositoryResponse) String() string {
 func (*GetRepositoryResponse) ProtoMessage() {}
 
 func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +4191,7 @@ func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetRepositoryResponse) GetRepository() *Repository {
@@ -3754,7 +4211,7 @@ type ListWorkflowsRequest struct {
 
 func (x *ListWorkflowsRequest) Reset() {
 	*x = ListWorkflowsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +4223,7 @@ func (x *ListWorkflowsRequest) String() string {
 func (*ListWorkflowsRequest) ProtoMessage() {}
 
 func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +4236,7 @@ func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListWorkflowsRequest) GetRepository() string {
@@ -3807,7 +4264,7 @@ type ListWorkflowsResponse struct {
 
 func (x *ListWorkflowsResponse) Reset() {
 	*x = ListWorkflowsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +4276,7 @@ func (x *ListWorkflowsResponse) String() string {
 func (*ListWorkflowsResponse) ProtoMessage() {}
 
 func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +4289,7 @@ func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListWorkflowsResponse) GetRef() string {
@@ -3870,7 +4327,7 @@ type Workflow struct {
 
 func (x *Workflow) Reset() {
 	*x = Workflow{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4339,7 @@ func (x *Workflow) String() string {
 func (*Workflow) ProtoMessage() {}
 
 func (x *Workflow) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4352,7 @@ func (x *Workflow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workflow.ProtoReflect.Descriptor instead.
 func (*Workflow) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Workflow) GetPath() string {
@@ -3947,7 +4404,7 @@ type WorkflowInput struct {
 
 func (x *WorkflowInput) Reset() {
 	*x = WorkflowInput{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3959,7 +4416,7 @@ func (x *WorkflowInput) String() string {
 func (*WorkflowInput) ProtoMessage() {}
 
 func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3972,7 +4429,7 @@ func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowInput.ProtoReflect.Descriptor instead.
 func (*WorkflowInput) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WorkflowInput) GetName() string {
@@ -4030,7 +4487,7 @@ type NotifyPushRequest struct {
 
 func (x *NotifyPushRequest) Reset() {
 	*x = NotifyPushRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4499,7 @@ func (x *NotifyPushRequest) String() string {
 func (*NotifyPushRequest) ProtoMessage() {}
 
 func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4512,7 @@ func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
 func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NotifyPushRequest) GetRepository() string {
@@ -4105,7 +4562,7 @@ type NotifyPushResponse struct {
 
 func (x *NotifyPushResponse) Reset() {
 	*x = NotifyPushResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4574,7 @@ func (x *NotifyPushResponse) String() string {
 func (*NotifyPushResponse) ProtoMessage() {}
 
 func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4587,7 @@ func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
 func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NotifyPushResponse) GetRuns() []*Run {
@@ -4177,7 +4634,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +4646,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +4659,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Pool) GetPool() string {
@@ -4269,7 +4726,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4281,7 +4738,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4294,7 +4751,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
 }
 
 type ListPoolsResponse struct {
@@ -4306,7 +4763,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4775,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4788,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -4360,7 +4817,7 @@ type Runner struct {
 
 func (x *Runner) Reset() {
 	*x = Runner{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4829,7 @@ func (x *Runner) String() string {
 func (*Runner) ProtoMessage() {}
 
 func (x *Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4842,7 @@ func (x *Runner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Runner.ProtoReflect.Descriptor instead.
 func (*Runner) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Runner) GetRunner() string {
@@ -4473,7 +4930,7 @@ type ListRunnersRequest struct {
 
 func (x *ListRunnersRequest) Reset() {
 	*x = ListRunnersRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +4942,7 @@ func (x *ListRunnersRequest) String() string {
 func (*ListRunnersRequest) ProtoMessage() {}
 
 func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +4955,7 @@ func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 type ListRunnersResponse struct {
@@ -4510,7 +4967,7 @@ type ListRunnersResponse struct {
 
 func (x *ListRunnersResponse) Reset() {
 	*x = ListRunnersResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4522,7 +4979,7 @@ func (x *ListRunnersResponse) String() string {
 func (*ListRunnersResponse) ProtoMessage() {}
 
 func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4535,7 +4992,7 @@ func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListRunnersResponse) GetRunners() []*Runner {
@@ -4555,7 +5012,7 @@ type CreateRegistrationTokenRequest struct {
 
 func (x *CreateRegistrationTokenRequest) Reset() {
 	*x = CreateRegistrationTokenRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +5024,7 @@ func (x *CreateRegistrationTokenRequest) String() string {
 func (*CreateRegistrationTokenRequest) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +5037,7 @@ func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateRegistrationTokenRequest) GetPool() string {
@@ -4607,7 +5064,7 @@ type CreateRegistrationTokenResponse struct {
 
 func (x *CreateRegistrationTokenResponse) Reset() {
 	*x = CreateRegistrationTokenResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +5076,7 @@ func (x *CreateRegistrationTokenResponse) String() string {
 func (*CreateRegistrationTokenResponse) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +5089,7 @@ func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CreateRegistrationTokenResponse) GetToken() string {
@@ -4658,7 +5115,7 @@ type RemoveRunnerRequest struct {
 
 func (x *RemoveRunnerRequest) Reset() {
 	*x = RemoveRunnerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4670,7 +5127,7 @@ func (x *RemoveRunnerRequest) String() string {
 func (*RemoveRunnerRequest) ProtoMessage() {}
 
 func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4683,7 +5140,7 @@ func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RemoveRunnerRequest) GetRunner() string {
@@ -4701,7 +5158,7 @@ type RemoveRunnerResponse struct {
 
 func (x *RemoveRunnerResponse) Reset() {
 	*x = RemoveRunnerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4713,7 +5170,7 @@ func (x *RemoveRunnerResponse) String() string {
 func (*RemoveRunnerResponse) ProtoMessage() {}
 
 func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4726,7 +5183,7 @@ func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
 }
 
 type LintRequest struct {
@@ -4740,7 +5197,7 @@ type LintRequest struct {
 
 func (x *LintRequest) Reset() {
 	*x = LintRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +5209,7 @@ func (x *LintRequest) String() string {
 func (*LintRequest) ProtoMessage() {}
 
 func (x *LintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +5222,7 @@ func (x *LintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintRequest.ProtoReflect.Descriptor instead.
 func (*LintRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *LintRequest) GetPath() string {
@@ -4799,7 +5256,7 @@ type LintResponse struct {
 
 func (x *LintResponse) Reset() {
 	*x = LintResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +5268,7 @@ func (x *LintResponse) String() string {
 func (*LintResponse) ProtoMessage() {}
 
 func (x *LintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +5281,7 @@ func (x *LintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintResponse.ProtoReflect.Descriptor instead.
 func (*LintResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *LintResponse) GetDiagnostics() []*Diagnostic {
@@ -4856,7 +5313,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +5325,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +5338,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Diagnostic) GetCode() string {
@@ -4941,7 +5398,7 @@ type CreateSignInLinkRequest struct {
 
 func (x *CreateSignInLinkRequest) Reset() {
 	*x = CreateSignInLinkRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4953,7 +5410,7 @@ func (x *CreateSignInLinkRequest) String() string {
 func (*CreateSignInLinkRequest) ProtoMessage() {}
 
 func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4966,7 +5423,7 @@ func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{75}
 }
 
 type CreateSignInLinkResponse struct {
@@ -4979,7 +5436,7 @@ type CreateSignInLinkResponse struct {
 
 func (x *CreateSignInLinkResponse) Reset() {
 	*x = CreateSignInLinkResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4991,7 +5448,7 @@ func (x *CreateSignInLinkResponse) String() string {
 func (*CreateSignInLinkResponse) ProtoMessage() {}
 
 func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5004,7 +5461,7 @@ func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CreateSignInLinkResponse) GetPath() string {
@@ -5029,7 +5486,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5041,7 +5498,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5054,7 +5511,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{77}
 }
 
 type GetServerResponse struct {
@@ -5071,7 +5528,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5083,7 +5540,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5096,7 +5553,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -5157,7 +5614,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +5626,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5639,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Partition) GetPartition() string {
@@ -5248,7 +5705,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5260,7 +5717,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5273,7 +5730,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Member) GetName() string {
@@ -5336,7 +5793,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5348,7 +5805,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5361,7 +5818,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -5484,7 +5941,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x05proof\x18\x03 \x01(\tR\x05proof\"?\n" +
 	"\x0fWatchRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
-	"\btimeline\x18\x02 \x01(\bR\btimeline\"\xfb\x03\n" +
+	"\btimeline\x18\x02 \x01(\bR\btimeline\"\xb3\x04\n" +
 	"\x03Run\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x121\n" +
 	"\asummary\x18\x02 \x01(\v2\x17.fairlead.v1.RunSummaryR\asummary\x12\x18\n" +
@@ -5503,7 +5960,29 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x04R\aversion\x12\x1c\n" +
 	"\tattention\x18\x0e \x01(\bR\tattention\x12\x10\n" +
 	"\x03url\x18\x0f \x01(\tR\x03url\x12 \n" +
-	"\vdiagnostics\x18\x10 \x03(\tR\vdiagnostics\"\x93\x01\n" +
+	"\vdiagnostics\x18\x10 \x03(\tR\vdiagnostics\x126\n" +
+	"\n" +
+	"components\x18\x11 \x03(\v2\x16.fairlead.v1.ComponentR\n" +
+	"components\"\xa1\x01\n" +
+	"\tComponent\x12\x1c\n" +
+	"\treference\x18\x01 \x01(\tR\treference\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04file\x18\x03 \x01(\tR\x04file\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\x12\x1c\n" +
+	"\tcommitted\x18\x06 \x01(\tR\tcommitted\"N\n" +
+	"\x18ListComponentRunsRequest\x12\x1c\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"}\n" +
+	"\x19ListComponentRunsResponse\x12-\n" +
+	"\x04runs\x18\x01 \x03(\v2\x19.fairlead.v1.ComponentRunR\x04runs\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x1b\n" +
+	"\tlooked_at\x18\x03 \x01(\x05R\blookedAt\"q\n" +
+	"\fComponentRun\x12)\n" +
+	"\x03run\x18\x01 \x01(\v2\x17.fairlead.v1.RunSummaryR\x03run\x126\n" +
+	"\n" +
+	"components\x18\x02 \x03(\v2\x16.fairlead.v1.ComponentR\n" +
+	"components\"\x93\x01\n" +
 	"\x05Round\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x16\n" +
@@ -5696,7 +6175,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x11FollowLogResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"\xfd\x01\n" +
+	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"\xa8\x02\n" +
 	"\n" +
 	"Repository\x12\x1e\n" +
 	"\n" +
@@ -5710,7 +6189,28 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"registered\x12\x12\n" +
 	"\x04poll\x18\x06 \x01(\bR\x04poll\x12\x19\n" +
 	"\bgit_path\x18\a \x01(\tR\agitPath\x123\n" +
-	"\tschedules\x18\b \x03(\v2\x15.fairlead.v1.ScheduleR\tschedules\"\xcb\x01\n" +
+	"\tschedules\x18\b \x03(\v2\x15.fairlead.v1.ScheduleR\tschedules\x12)\n" +
+	"\x10component_policy\x18\t \x01(\tR\x0fcomponentPolicy\"S\n" +
+	"\x19SetComponentPolicyRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\"U\n" +
+	"\x1aSetComponentPolicyResponse\x127\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\v2\x17.fairlead.v1.RepositoryR\n" +
+	"repository\"Z\n" +
+	"\x18ResolveComponentsRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x1e\n" +
+	"\n" +
+	"references\x18\x02 \x03(\tR\n" +
+	"references\"S\n" +
+	"\x19ResolveComponentsResponse\x126\n" +
+	"\n" +
+	"components\x18\x01 \x03(\v2\x16.fairlead.v1.ComponentR\n" +
+	"components\"\xcb\x01\n" +
 	"\bSchedule\x12\x1a\n" +
 	"\bworkflow\x18\x01 \x01(\tR\bworkflow\x12\x12\n" +
 	"\x04cron\x18\x02 \x01(\tR\x04cron\x12\x1a\n" +
@@ -5880,7 +6380,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x17.fairlead.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
 	"\achoices\x18\x05 \x03(\tR\achoices\x12\x18\n" +
 	"\amessage\x18\x06 \x01(\tR\amessage\x12.\n" +
-	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xd0\a\n" +
+	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xd9\b\n" +
 	"\n" +
 	"RunService\x12c\n" +
 	"\tCreateRun\x12\x1d.fairlead.v1.CreateRunRequest\x1a\x1e.fairlead.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/runs\x12`\n" +
@@ -5890,18 +6390,21 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\tCancelRun\x12\x1d.fairlead.v1.CancelRunRequest\x1a\x1e.fairlead.v1.CancelRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/runs/{run}/cancellation\x12m\n" +
 	"\bRerunRun\x12\x1c.fairlead.v1.RerunRunRequest\x1a\x1d.fairlead.v1.RerunRunResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/v1/runs/{run}/rounds\x12o\n" +
 	"\bRetryJob\x12\x1c.fairlead.v1.RetryJobRequest\x1a\x1d.fairlead.v1.RetryJobResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/jobs/{job}/attempts\x12\x8c\x01\n" +
-	"\rSettleAttempt\x12!.fairlead.v1.SettleAttemptRequest\x1a\".fairlead.v1.SettleAttemptResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/attempts/{attempt}/reconciliation\x12d\n" +
+	"\rSettleAttempt\x12!.fairlead.v1.SettleAttemptRequest\x1a\".fairlead.v1.SettleAttemptResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/attempts/{attempt}/reconciliation\x12\x86\x01\n" +
+	"\x11ListComponentRuns\x12%.fairlead.v1.ListComponentRunsRequest\x1a&.fairlead.v1.ListComponentRunsResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/components/runs\x90\x02\x01\x12d\n" +
 	"\x06WhyRun\x12\x1a.fairlead.v1.WhyRunRequest\x1a\x1b.fairlead.v1.WhyRunResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/runs/{run}/why\x90\x02\x012\xd2\x02\n" +
 	"\n" +
 	"LogService\x12w\n" +
 	"\tReadLines\x12\x1d.fairlead.v1.ReadLinesRequest\x1a\x1e.fairlead.v1.ReadLinesResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/attempts/{attempt}/lines\x90\x02\x01\x12x\n" +
 	"\tSearchLog\x12\x1d.fairlead.v1.SearchLogRequest\x1a\x1e.fairlead.v1.SearchLogResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/attempts/{attempt}/search\x90\x02\x01\x12Q\n" +
-	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\xac\x05\n" +
+	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\xf1\a\n" +
 	"\x11RepositoryService\x12w\n" +
 	"\rAddRepository\x12!.fairlead.v1.AddRepositoryRequest\x1a\".fairlead.v1.AddRepositoryResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/repositories\x12\x80\x01\n" +
 	"\x10ListRepositories\x12$.fairlead.v1.ListRepositoriesRequest\x1a%.fairlead.v1.ListRepositoriesResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/repositories\x90\x02\x01\x12\x84\x01\n" +
 	"\rGetRepository\x12!.fairlead.v1.GetRepositoryRequest\x1a\".fairlead.v1.GetRepositoryResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/repositories/{repository}\x90\x02\x01\x12\x8e\x01\n" +
-	"\rListWorkflows\x12!.fairlead.v1.ListWorkflowsRequest\x1a\".fairlead.v1.ListWorkflowsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/repositories/{repository}/workflows\x90\x02\x01\x12\x82\x01\n" +
+	"\rListWorkflows\x12!.fairlead.v1.ListWorkflowsRequest\x1a\".fairlead.v1.ListWorkflowsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/repositories/{repository}/workflows\x90\x02\x01\x12\xa4\x01\n" +
+	"\x12SetComponentPolicy\x12&.fairlead.v1.SetComponentPolicyRequest\x1a'.fairlead.v1.SetComponentPolicyResponse\"=\x82\xd3\xe4\x93\x027:\x01*\"2/api/v1/repositories/{repository}/component-policy\x12\x9b\x01\n" +
+	"\x11ResolveComponents\x12%.fairlead.v1.ResolveComponentsRequest\x1a&.fairlead.v1.ResolveComponentsResponse\"7\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/repositories/{repository}/components\x12\x82\x01\n" +
 	"\n" +
 	"NotifyPush\x12\x1e.fairlead.v1.NotifyPushRequest\x1a\x1f.fairlead.v1.NotifyPushResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/repositories/{repository}/pushes2\x84\x04\n" +
 	"\vPoolService\x12d\n" +
@@ -5928,7 +6431,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -5939,166 +6442,186 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*GetRunResponse)(nil),                  // 6: fairlead.v1.GetRunResponse
 	(*WatchRunRequest)(nil),                 // 7: fairlead.v1.WatchRunRequest
 	(*Run)(nil),                             // 8: fairlead.v1.Run
-	(*Round)(nil),                           // 9: fairlead.v1.Round
-	(*Job)(nil),                             // 10: fairlead.v1.Job
-	(*Output)(nil),                          // 11: fairlead.v1.Output
-	(*Segment)(nil),                         // 12: fairlead.v1.Segment
-	(*Attempt)(nil),                         // 13: fairlead.v1.Attempt
-	(*Requested)(nil),                       // 14: fairlead.v1.Requested
-	(*Observation)(nil),                     // 15: fairlead.v1.Observation
-	(*Step)(nil),                            // 16: fairlead.v1.Step
-	(*LogInfo)(nil),                         // 17: fairlead.v1.LogInfo
-	(*Sentence)(nil),                        // 18: fairlead.v1.Sentence
-	(*CancelRunRequest)(nil),                // 19: fairlead.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),               // 20: fairlead.v1.CancelRunResponse
-	(*RerunRunRequest)(nil),                 // 21: fairlead.v1.RerunRunRequest
-	(*RerunRunResponse)(nil),                // 22: fairlead.v1.RerunRunResponse
-	(*RetryJobRequest)(nil),                 // 23: fairlead.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                // 24: fairlead.v1.RetryJobResponse
-	(*SettleAttemptRequest)(nil),            // 25: fairlead.v1.SettleAttemptRequest
-	(*SettleAttemptResponse)(nil),           // 26: fairlead.v1.SettleAttemptResponse
-	(*WhyRunRequest)(nil),                   // 27: fairlead.v1.WhyRunRequest
-	(*WhyRunResponse)(nil),                  // 28: fairlead.v1.WhyRunResponse
-	(*Explanation)(nil),                     // 29: fairlead.v1.Explanation
-	(*Ending)(nil),                          // 30: fairlead.v1.Ending
-	(*ReadLinesRequest)(nil),                // 31: fairlead.v1.ReadLinesRequest
-	(*ReadLinesResponse)(nil),               // 32: fairlead.v1.ReadLinesResponse
-	(*Line)(nil),                            // 33: fairlead.v1.Line
-	(*StepRange)(nil),                       // 34: fairlead.v1.StepRange
-	(*SearchLogRequest)(nil),                // 35: fairlead.v1.SearchLogRequest
-	(*SearchLogResponse)(nil),               // 36: fairlead.v1.SearchLogResponse
-	(*FollowLogRequest)(nil),                // 37: fairlead.v1.FollowLogRequest
-	(*FollowLogResponse)(nil),               // 38: fairlead.v1.FollowLogResponse
-	(*Repository)(nil),                      // 39: fairlead.v1.Repository
-	(*Schedule)(nil),                        // 40: fairlead.v1.Schedule
-	(*Occurrence)(nil),                      // 41: fairlead.v1.Occurrence
-	(*AddRepositoryRequest)(nil),            // 42: fairlead.v1.AddRepositoryRequest
-	(*AddRepositoryResponse)(nil),           // 43: fairlead.v1.AddRepositoryResponse
-	(*ListRepositoriesRequest)(nil),         // 44: fairlead.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),        // 45: fairlead.v1.ListRepositoriesResponse
-	(*GetRepositoryRequest)(nil),            // 46: fairlead.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),           // 47: fairlead.v1.GetRepositoryResponse
-	(*ListWorkflowsRequest)(nil),            // 48: fairlead.v1.ListWorkflowsRequest
-	(*ListWorkflowsResponse)(nil),           // 49: fairlead.v1.ListWorkflowsResponse
-	(*Workflow)(nil),                        // 50: fairlead.v1.Workflow
-	(*WorkflowInput)(nil),                   // 51: fairlead.v1.WorkflowInput
-	(*NotifyPushRequest)(nil),               // 52: fairlead.v1.NotifyPushRequest
-	(*NotifyPushResponse)(nil),              // 53: fairlead.v1.NotifyPushResponse
-	(*Pool)(nil),                            // 54: fairlead.v1.Pool
-	(*ListPoolsRequest)(nil),                // 55: fairlead.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),               // 56: fairlead.v1.ListPoolsResponse
-	(*Runner)(nil),                          // 57: fairlead.v1.Runner
-	(*ListRunnersRequest)(nil),              // 58: fairlead.v1.ListRunnersRequest
-	(*ListRunnersResponse)(nil),             // 59: fairlead.v1.ListRunnersResponse
-	(*CreateRegistrationTokenRequest)(nil),  // 60: fairlead.v1.CreateRegistrationTokenRequest
-	(*CreateRegistrationTokenResponse)(nil), // 61: fairlead.v1.CreateRegistrationTokenResponse
-	(*RemoveRunnerRequest)(nil),             // 62: fairlead.v1.RemoveRunnerRequest
-	(*RemoveRunnerResponse)(nil),            // 63: fairlead.v1.RemoveRunnerResponse
-	(*LintRequest)(nil),                     // 64: fairlead.v1.LintRequest
-	(*LintResponse)(nil),                    // 65: fairlead.v1.LintResponse
-	(*Diagnostic)(nil),                      // 66: fairlead.v1.Diagnostic
-	(*CreateSignInLinkRequest)(nil),         // 67: fairlead.v1.CreateSignInLinkRequest
-	(*CreateSignInLinkResponse)(nil),        // 68: fairlead.v1.CreateSignInLinkResponse
-	(*GetServerRequest)(nil),                // 69: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 70: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 71: fairlead.v1.Partition
-	(*Member)(nil),                          // 72: fairlead.v1.Member
-	(*ErrorInfo)(nil),                       // 73: fairlead.v1.ErrorInfo
-	nil,                                     // 74: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Component)(nil),                       // 9: fairlead.v1.Component
+	(*ListComponentRunsRequest)(nil),        // 10: fairlead.v1.ListComponentRunsRequest
+	(*ListComponentRunsResponse)(nil),       // 11: fairlead.v1.ListComponentRunsResponse
+	(*ComponentRun)(nil),                    // 12: fairlead.v1.ComponentRun
+	(*Round)(nil),                           // 13: fairlead.v1.Round
+	(*Job)(nil),                             // 14: fairlead.v1.Job
+	(*Output)(nil),                          // 15: fairlead.v1.Output
+	(*Segment)(nil),                         // 16: fairlead.v1.Segment
+	(*Attempt)(nil),                         // 17: fairlead.v1.Attempt
+	(*Requested)(nil),                       // 18: fairlead.v1.Requested
+	(*Observation)(nil),                     // 19: fairlead.v1.Observation
+	(*Step)(nil),                            // 20: fairlead.v1.Step
+	(*LogInfo)(nil),                         // 21: fairlead.v1.LogInfo
+	(*Sentence)(nil),                        // 22: fairlead.v1.Sentence
+	(*CancelRunRequest)(nil),                // 23: fairlead.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),               // 24: fairlead.v1.CancelRunResponse
+	(*RerunRunRequest)(nil),                 // 25: fairlead.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),                // 26: fairlead.v1.RerunRunResponse
+	(*RetryJobRequest)(nil),                 // 27: fairlead.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                // 28: fairlead.v1.RetryJobResponse
+	(*SettleAttemptRequest)(nil),            // 29: fairlead.v1.SettleAttemptRequest
+	(*SettleAttemptResponse)(nil),           // 30: fairlead.v1.SettleAttemptResponse
+	(*WhyRunRequest)(nil),                   // 31: fairlead.v1.WhyRunRequest
+	(*WhyRunResponse)(nil),                  // 32: fairlead.v1.WhyRunResponse
+	(*Explanation)(nil),                     // 33: fairlead.v1.Explanation
+	(*Ending)(nil),                          // 34: fairlead.v1.Ending
+	(*ReadLinesRequest)(nil),                // 35: fairlead.v1.ReadLinesRequest
+	(*ReadLinesResponse)(nil),               // 36: fairlead.v1.ReadLinesResponse
+	(*Line)(nil),                            // 37: fairlead.v1.Line
+	(*StepRange)(nil),                       // 38: fairlead.v1.StepRange
+	(*SearchLogRequest)(nil),                // 39: fairlead.v1.SearchLogRequest
+	(*SearchLogResponse)(nil),               // 40: fairlead.v1.SearchLogResponse
+	(*FollowLogRequest)(nil),                // 41: fairlead.v1.FollowLogRequest
+	(*FollowLogResponse)(nil),               // 42: fairlead.v1.FollowLogResponse
+	(*Repository)(nil),                      // 43: fairlead.v1.Repository
+	(*SetComponentPolicyRequest)(nil),       // 44: fairlead.v1.SetComponentPolicyRequest
+	(*SetComponentPolicyResponse)(nil),      // 45: fairlead.v1.SetComponentPolicyResponse
+	(*ResolveComponentsRequest)(nil),        // 46: fairlead.v1.ResolveComponentsRequest
+	(*ResolveComponentsResponse)(nil),       // 47: fairlead.v1.ResolveComponentsResponse
+	(*Schedule)(nil),                        // 48: fairlead.v1.Schedule
+	(*Occurrence)(nil),                      // 49: fairlead.v1.Occurrence
+	(*AddRepositoryRequest)(nil),            // 50: fairlead.v1.AddRepositoryRequest
+	(*AddRepositoryResponse)(nil),           // 51: fairlead.v1.AddRepositoryResponse
+	(*ListRepositoriesRequest)(nil),         // 52: fairlead.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),        // 53: fairlead.v1.ListRepositoriesResponse
+	(*GetRepositoryRequest)(nil),            // 54: fairlead.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),           // 55: fairlead.v1.GetRepositoryResponse
+	(*ListWorkflowsRequest)(nil),            // 56: fairlead.v1.ListWorkflowsRequest
+	(*ListWorkflowsResponse)(nil),           // 57: fairlead.v1.ListWorkflowsResponse
+	(*Workflow)(nil),                        // 58: fairlead.v1.Workflow
+	(*WorkflowInput)(nil),                   // 59: fairlead.v1.WorkflowInput
+	(*NotifyPushRequest)(nil),               // 60: fairlead.v1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),              // 61: fairlead.v1.NotifyPushResponse
+	(*Pool)(nil),                            // 62: fairlead.v1.Pool
+	(*ListPoolsRequest)(nil),                // 63: fairlead.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),               // 64: fairlead.v1.ListPoolsResponse
+	(*Runner)(nil),                          // 65: fairlead.v1.Runner
+	(*ListRunnersRequest)(nil),              // 66: fairlead.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),             // 67: fairlead.v1.ListRunnersResponse
+	(*CreateRegistrationTokenRequest)(nil),  // 68: fairlead.v1.CreateRegistrationTokenRequest
+	(*CreateRegistrationTokenResponse)(nil), // 69: fairlead.v1.CreateRegistrationTokenResponse
+	(*RemoveRunnerRequest)(nil),             // 70: fairlead.v1.RemoveRunnerRequest
+	(*RemoveRunnerResponse)(nil),            // 71: fairlead.v1.RemoveRunnerResponse
+	(*LintRequest)(nil),                     // 72: fairlead.v1.LintRequest
+	(*LintResponse)(nil),                    // 73: fairlead.v1.LintResponse
+	(*Diagnostic)(nil),                      // 74: fairlead.v1.Diagnostic
+	(*CreateSignInLinkRequest)(nil),         // 75: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 76: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 77: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 78: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 79: fairlead.v1.Partition
+	(*Member)(nil),                          // 80: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 81: fairlead.v1.ErrorInfo
+	nil,                                     // 82: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	74, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	82, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
-	66, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
+	74, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
 	8,  // 4: fairlead.v1.GetRunResponse.run:type_name -> fairlead.v1.Run
 	4,  // 5: fairlead.v1.Run.summary:type_name -> fairlead.v1.RunSummary
-	10, // 6: fairlead.v1.Run.jobs:type_name -> fairlead.v1.Job
-	18, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
-	9,  // 8: fairlead.v1.Run.rounds:type_name -> fairlead.v1.Round
-	13, // 9: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
-	12, // 10: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
-	11, // 11: fairlead.v1.Job.outputs:type_name -> fairlead.v1.Output
-	14, // 12: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
-	15, // 13: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
-	16, // 14: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
-	17, // 15: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
-	8,  // 16: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 17: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 18: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
-	8,  // 19: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
-	29, // 20: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
-	18, // 21: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
-	30, // 22: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
-	33, // 23: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
-	34, // 24: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
-	40, // 25: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
-	41, // 26: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
-	39, // 27: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	39, // 28: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
-	39, // 29: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	50, // 30: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
-	51, // 31: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
-	8,  // 32: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
-	54, // 33: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
-	57, // 34: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
-	66, // 35: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	71, // 36: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	72, // 37: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
-	66, // 38: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 39: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 40: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 41: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 42: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	19, // 43: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	21, // 44: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	23, // 45: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	25, // 46: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	27, // 47: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	31, // 48: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	35, // 49: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	37, // 50: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	42, // 51: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	44, // 52: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	46, // 53: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	48, // 54: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
-	52, // 55: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	55, // 56: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	58, // 57: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	60, // 58: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	62, // 59: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	64, // 60: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	67, // 61: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	69, // 62: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 63: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 64: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 65: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 66: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	20, // 67: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	22, // 68: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	24, // 69: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	26, // 70: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	28, // 71: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	32, // 72: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	36, // 73: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	38, // 74: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	43, // 75: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	45, // 76: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	47, // 77: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	49, // 78: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
-	53, // 79: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	56, // 80: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	59, // 81: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	61, // 82: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	63, // 83: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	65, // 84: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	68, // 85: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	70, // 86: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	63, // [63:87] is the sub-list for method output_type
-	39, // [39:63] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	14, // 6: fairlead.v1.Run.jobs:type_name -> fairlead.v1.Job
+	22, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
+	13, // 8: fairlead.v1.Run.rounds:type_name -> fairlead.v1.Round
+	9,  // 9: fairlead.v1.Run.components:type_name -> fairlead.v1.Component
+	12, // 10: fairlead.v1.ListComponentRunsResponse.runs:type_name -> fairlead.v1.ComponentRun
+	4,  // 11: fairlead.v1.ComponentRun.run:type_name -> fairlead.v1.RunSummary
+	9,  // 12: fairlead.v1.ComponentRun.components:type_name -> fairlead.v1.Component
+	17, // 13: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
+	16, // 14: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
+	15, // 15: fairlead.v1.Job.outputs:type_name -> fairlead.v1.Output
+	18, // 16: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
+	19, // 17: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
+	20, // 18: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
+	21, // 19: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
+	8,  // 20: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 21: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 22: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
+	8,  // 23: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
+	33, // 24: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
+	22, // 25: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
+	34, // 26: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
+	37, // 27: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
+	38, // 28: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
+	48, // 29: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
+	43, // 30: fairlead.v1.SetComponentPolicyResponse.repository:type_name -> fairlead.v1.Repository
+	9,  // 31: fairlead.v1.ResolveComponentsResponse.components:type_name -> fairlead.v1.Component
+	49, // 32: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
+	43, // 33: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	43, // 34: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
+	43, // 35: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	58, // 36: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
+	59, // 37: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
+	8,  // 38: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
+	62, // 39: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
+	65, // 40: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
+	74, // 41: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
+	79, // 42: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	80, // 43: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	74, // 44: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 45: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 46: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 47: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 48: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	23, // 49: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	25, // 50: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	27, // 51: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	29, // 52: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	10, // 53: fairlead.v1.RunService.ListComponentRuns:input_type -> fairlead.v1.ListComponentRunsRequest
+	31, // 54: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	35, // 55: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	39, // 56: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	41, // 57: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	50, // 58: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	52, // 59: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	54, // 60: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	56, // 61: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
+	44, // 62: fairlead.v1.RepositoryService.SetComponentPolicy:input_type -> fairlead.v1.SetComponentPolicyRequest
+	46, // 63: fairlead.v1.RepositoryService.ResolveComponents:input_type -> fairlead.v1.ResolveComponentsRequest
+	60, // 64: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	63, // 65: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	66, // 66: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	68, // 67: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	70, // 68: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	72, // 69: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	75, // 70: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	77, // 71: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 72: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 73: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 74: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 75: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	24, // 76: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	26, // 77: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	28, // 78: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	30, // 79: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	11, // 80: fairlead.v1.RunService.ListComponentRuns:output_type -> fairlead.v1.ListComponentRunsResponse
+	32, // 81: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	36, // 82: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	40, // 83: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	42, // 84: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	51, // 85: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	53, // 86: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	55, // 87: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	57, // 88: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
+	45, // 89: fairlead.v1.RepositoryService.SetComponentPolicy:output_type -> fairlead.v1.SetComponentPolicyResponse
+	47, // 90: fairlead.v1.RepositoryService.ResolveComponents:output_type -> fairlead.v1.ResolveComponentsResponse
+	61, // 91: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	64, // 92: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	67, // 93: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	69, // 94: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	71, // 95: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	73, // 96: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	76, // 97: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	78, // 98: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	72, // [72:99] is the sub-list for method output_type
+	45, // [45:72] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -6112,7 +6635,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   75,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

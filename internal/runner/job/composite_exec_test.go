@@ -63,14 +63,15 @@ func action(steps ...plan.Step) plan.Step {
 		}
 		steps[i].Name = steps[i].Script
 	}
-	return plan.Step{ID: "it", Uses: plan.UsesComposite, Action: "octo/greet/sub@v1", Component: "git:c:t", ActionPath: "sub",
-		Steps: steps}
+	return plan.Step{ID: "it", Uses: plan.UsesComposite, Action: "octo/greet/sub@v1", Component: "git:c:t",
+		ActionPath: "sub", Steps: steps}
 }
 
 func TestStepsOfAnActionHaveScopesOfTheirOwn(t *testing.T) {
 	outer := plan.Step{ID: "own", Script: "echo x=outer >> $GITHUB_OUTPUT"}
 	it := action(
-		plan.Step{ID: "a", Script: `echo "${{ inputs.n }} ${{ steps.own.outputs.x }} $LEVEL $INPUT_N $(cat $GITHUB_ACTION_PATH/f)"
+		plan.Step{ID: "a", Script: `file=$(cat $GITHUB_ACTION_PATH/f)
+echo "${{ inputs.n }} ${{ steps.own.outputs.x }} $LEVEL $INPUT_N $file"
 echo x=inner >> $GITHUB_OUTPUT; echo LATER=yes >> $GITHUB_ENV`},
 		plan.Step{Script: `echo "$LATER ${{ env.LEVEL }} ${{ github.action_repository }} ${{ steps.a.outputs.x }}"`},
 	)
@@ -97,7 +98,8 @@ func TestAFailureInAnActionIsOfTheWholeStep(t *testing.T) {
 }
 
 func TestS18TheTimeLimitOfAnActionIsOneForAllItsSteps(t *testing.T) {
-	it := action(plan.Step{Script: "sleep 0.7"}, plan.Step{Script: "sleep 20"}, plan.Step{Script: "echo never", If: "always()"})
+	it := action(plan.Step{Script: "sleep 0.7"}, plan.Step{Script: "sleep 20"},
+		plan.Step{Script: "echo never", If: "always()"})
 	it.TimeoutSeconds = 2
 	begun := time.Now()
 	newBench(t, it, plan.Step{Script: "echo tidy", Cleanup: true}).served(nil).run().

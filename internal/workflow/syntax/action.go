@@ -180,7 +180,8 @@ func (a *Action) fits(r *reader, runs *Node, f map[string]Pair) {
 		case given && name != needs:
 			r.add(CodeMisplacedKey, p.Key, "remove it", "an action that uses %s has no key %q", kind, name)
 		case !given && name == needs:
-			r.reports.Add(CodeMissingKey, runs.Range, fmt.Sprintf("runs must have the key %q, because it uses %s", name, kind), "")
+			r.reports.Add(CodeMissingKey, runs.Range,
+				fmt.Sprintf("runs must have the key %q, because it uses %s", name, kind), "")
 		case given && kind == UsingComposite:
 			a.steps(r, p)
 		}

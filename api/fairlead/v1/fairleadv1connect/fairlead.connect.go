@@ -54,6 +54,9 @@ const (
 	RunServiceRetryJobProcedure = "/fairlead.v1.RunService/RetryJob"
 	// RunServiceSettleAttemptProcedure is the procedure name of the RunService's SettleAttempt RPC.
 	RunServiceSettleAttemptProcedure = "/fairlead.v1.RunService/SettleAttempt"
+	// RunServiceListComponentRunsProcedure is the procedure name of the RunService's ListComponentRuns
+	// RPC.
+	RunServiceListComponentRunsProcedure = "/fairlead.v1.RunService/ListComponentRuns"
 	// RunServiceWhyRunProcedure is the procedure name of the RunService's WhyRun RPC.
 	RunServiceWhyRunProcedure = "/fairlead.v1.RunService/WhyRun"
 	// LogServiceReadLinesProcedure is the procedure name of the LogService's ReadLines RPC.
@@ -74,6 +77,12 @@ const (
 	// RepositoryServiceListWorkflowsProcedure is the procedure name of the RepositoryService's
 	// ListWorkflows RPC.
 	RepositoryServiceListWorkflowsProcedure = "/fairlead.v1.RepositoryService/ListWorkflows"
+	// RepositoryServiceSetComponentPolicyProcedure is the procedure name of the RepositoryService's
+	// SetComponentPolicy RPC.
+	RepositoryServiceSetComponentPolicyProcedure = "/fairlead.v1.RepositoryService/SetComponentPolicy"
+	// RepositoryServiceResolveComponentsProcedure is the procedure name of the RepositoryService's
+	// ResolveComponents RPC.
+	RepositoryServiceResolveComponentsProcedure = "/fairlead.v1.RepositoryService/ResolveComponents"
 	// RepositoryServiceNotifyPushProcedure is the procedure name of the RepositoryService's NotifyPush
 	// RPC.
 	RepositoryServiceNotifyPushProcedure = "/fairlead.v1.RepositoryService/NotifyPush"
@@ -155,6 +164,14 @@ var (
 			Procedure:  RunServiceSettleAttemptProcedure,
 		}
 	})
+	runServiceListComponentRunsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RunService").Methods().ByName("ListComponentRuns"),
+			Procedure:        RunServiceListComponentRunsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 	runServiceWhyRunSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType:       connect.StreamTypeUnary,
@@ -183,6 +200,9 @@ type RunServiceClient interface {
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// SettleAttempt records what a person found out about an attempt without a result.
 	SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error)
+	// ListComponentRuns lists the runs that use a component, by its digest (or the commit in it) or by
+	// OWNER/NAME[/PATH]@REVISION as the file has it. It looks at snapshots, newest run first, some at a time.
+	ListComponentRuns(context.Context, *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error)
 	// WhyRun explains a run or one of its jobs: cause chains and what would end each wait.
 	WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error)
 }
@@ -231,6 +251,9 @@ type RunServiceHandler interface {
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// SettleAttempt records what a person found out about an attempt without a result.
 	SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error)
+	// ListComponentRuns lists the runs that use a component, by its digest (or the commit in it) or by
+	// OWNER/NAME[/PATH]@REVISION as the file has it. It looks at snapshots, newest run first, some at a time.
+	ListComponentRuns(context.Context, *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error)
 	// WhyRun explains a run or one of its jobs: cause chains and what would end each wait.
 	WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error)
 }
@@ -247,6 +270,7 @@ func RegisterRunServiceHandler(server *connect.Server, svc RunServiceHandler) {
 		connect.Method{Spec: runServiceRerunRunSpec(), Handler: adapter.rerunRun},
 		connect.Method{Spec: runServiceRetryJobSpec(), Handler: adapter.retryJob},
 		connect.Method{Spec: runServiceSettleAttemptSpec(), Handler: adapter.settleAttempt},
+		connect.Method{Spec: runServiceListComponentRunsSpec(), Handler: adapter.listComponentRuns},
 		connect.Method{Spec: runServiceWhyRunSpec(), Handler: adapter.whyRun},
 	)
 }
@@ -299,6 +323,10 @@ func (UnimplementedRunServiceHandler) RetryJob(context.Context, *v1.RetryJobRequ
 
 func (UnimplementedRunServiceHandler) SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.SettleAttempt is not implemented")
+}
+
+func (UnimplementedRunServiceHandler) ListComponentRuns(context.Context, *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.ListComponentRuns is not implemented")
 }
 
 func (UnimplementedRunServiceHandler) WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error) {
@@ -368,6 +396,14 @@ func (c *runServiceClient) RetryJob(ctx context.Context, req *v1.RetryJobRequest
 func (c *runServiceClient) SettleAttempt(ctx context.Context, req *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error) {
 	var res v1.SettleAttemptResponse
 	if err := c.client.CallUnary(ctx, runServiceSettleAttemptSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runServiceClient) ListComponentRuns(ctx context.Context, req *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error) {
+	var res v1.ListComponentRunsResponse
+	if err := c.client.CallUnary(ctx, runServiceListComponentRunsSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -469,6 +505,18 @@ func (h runServiceHandler) settleAttempt(ctx context.Context, _ connect.Spec, st
 		return err
 	}
 	res, err := h.svc.SettleAttempt(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runServiceHandler) listComponentRuns(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListComponentRunsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListComponentRuns(ctx, &req)
 	if err != nil {
 		return err
 	}
@@ -696,6 +744,20 @@ var (
 			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
+	repositoryServiceSetComponentPolicySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("SetComponentPolicy"),
+			Procedure:  RepositoryServiceSetComponentPolicyProcedure,
+		}
+	})
+	repositoryServiceResolveComponentsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("ResolveComponents"),
+			Procedure:  RepositoryServiceResolveComponentsProcedure,
+		}
+	})
 	repositoryServiceNotifyPushSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType: connect.StreamTypeUnary,
@@ -714,6 +776,11 @@ type RepositoryServiceClient interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListWorkflows reads the workflows at a ref, with what starts them and what they ask for.
 	ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error)
+	// SetComponentPolicy says which references to other repositories workflows may have: record, lock
+	// or require.
+	SetComponentPolicy(context.Context, *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error)
+	// ResolveComponents says what references lead to now, as a run of the repository would resolve them.
+	ResolveComponents(context.Context, *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -734,6 +801,11 @@ type RepositoryServiceHandler interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListWorkflows reads the workflows at a ref, with what starts them and what they ask for.
 	ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error)
+	// SetComponentPolicy says which references to other repositories workflows may have: record, lock
+	// or require.
+	SetComponentPolicy(context.Context, *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error)
+	// ResolveComponents says what references lead to now, as a run of the repository would resolve them.
+	ResolveComponents(context.Context, *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -748,6 +820,8 @@ func RegisterRepositoryServiceHandler(server *connect.Server, svc RepositoryServ
 		connect.Method{Spec: repositoryServiceListRepositoriesSpec(), Handler: adapter.listRepositories},
 		connect.Method{Spec: repositoryServiceGetRepositorySpec(), Handler: adapter.getRepository},
 		connect.Method{Spec: repositoryServiceListWorkflowsSpec(), Handler: adapter.listWorkflows},
+		connect.Method{Spec: repositoryServiceSetComponentPolicySpec(), Handler: adapter.setComponentPolicy},
+		connect.Method{Spec: repositoryServiceResolveComponentsSpec(), Handler: adapter.resolveComponents},
 		connect.Method{Spec: repositoryServiceNotifyPushSpec(), Handler: adapter.notifyPush},
 	)
 }
@@ -769,6 +843,14 @@ func (UnimplementedRepositoryServiceHandler) GetRepository(context.Context, *v1.
 
 func (UnimplementedRepositoryServiceHandler) ListWorkflows(context.Context, *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.ListWorkflows is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) SetComponentPolicy(context.Context, *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.SetComponentPolicy is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) ResolveComponents(context.Context, *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.ResolveComponents is not implemented")
 }
 
 func (UnimplementedRepositoryServiceHandler) NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error) {
@@ -806,6 +888,22 @@ func (c *repositoryServiceClient) GetRepository(ctx context.Context, req *v1.Get
 func (c *repositoryServiceClient) ListWorkflows(ctx context.Context, req *v1.ListWorkflowsRequest) (*v1.ListWorkflowsResponse, error) {
 	var res v1.ListWorkflowsResponse
 	if err := c.client.CallUnary(ctx, repositoryServiceListWorkflowsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) SetComponentPolicy(ctx context.Context, req *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error) {
+	var res v1.SetComponentPolicyResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceSetComponentPolicySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) ResolveComponents(ctx context.Context, req *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error) {
+	var res v1.ResolveComponentsResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceResolveComponentsSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -863,6 +961,30 @@ func (h repositoryServiceHandler) listWorkflows(ctx context.Context, _ connect.S
 		return err
 	}
 	res, err := h.svc.ListWorkflows(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) setComponentPolicy(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.SetComponentPolicyRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.SetComponentPolicy(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) resolveComponents(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ResolveComponentsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ResolveComponents(ctx, &req)
 	if err != nil {
 		return err
 	}
