@@ -67,7 +67,7 @@ func (c *cause) components(ctx context.Context, file scm.File) error {
 			break
 		}
 		if len(u.known)+len(wanted) > componentsMax {
-			return reject(domain.CodeTooLarge, "workflow", 
+			return reject(domain.CodeTooLarge, "workflow",
 				"The workflow uses more than %d actions, those that they use included.", componentsMax)
 		}
 		if err := r.all(ctx, wanted); err != nil {
