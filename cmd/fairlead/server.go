@@ -29,6 +29,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/fleet"
 	"github.com/fairlead-ci/fairlead/internal/httpapi"
 	"github.com/fairlead-ci/fairlead/internal/logs"
+	"github.com/fairlead-ci/fairlead/internal/order"
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/reactor"
 	"github.com/fairlead-ci/fairlead/internal/scm/git"
@@ -70,6 +71,7 @@ type server struct {
 	engine  *engine.Engine
 	logs    *logs.Holder
 	mirrors *git.Mirrors
+	frozen  *order.Frozen
 	gate    *credential.Gate
 	signer  *credential.Signer
 	prover  *credential.Prover

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,13 +51,13 @@ func (s *server) wire(ctx context.Context) (front, error) {
 		}
 	}
 	s.newEngine()
-	contexts := &order.Frozen{Blobs: s.blobs}
+	s.frozen = &order.Frozen{Blobs: s.blobs}
 	s.trigger = trigger.New(trigger.Config{Engine: s.engine, Views: s.store, Blobs: s.blobs, Source: s.mirrors,
-		NewID: newID, Now: s.now, ServerURL: s.url, Log: s.log,
+		NewID: newID, Now: s.now, ServerURL: s.url, Log: s.log, ComponentSource: s.o.ComponentSource,
 		RunLimits: run.Limits{CancelGraceSeconds: int64(max(s.o.CancelGrace/time.Second, 1))}})
 	s.dispatch = dispatch.New(dispatch.Config{
 		Engine: s.engine, Signer: s.signer, Logs: s.logs, Clock: s.clock, Log: s.log, Mint: mint,
-		Manifests: &order.Writer{Blobs: s.blobs, Contexts: contexts, Now: s.now,
+		Manifests: &order.Writer{Blobs: s.blobs, Contexts: s.frozen, Components: s.frozen.Components, Now: s.now,
 			Limits: manifest.Limits{StepLogBytes: stepLogBytes, AttemptLogBytes: attemptLogBytes,
 				GraceSeconds: int64(s.o.CancelGrace / time.Second)},
 			Token: func(t domain.TenantID, a domain.AttemptID, epoch uint64) domain.Secret {
@@ -90,7 +91,7 @@ func (s *server) wire(ctx context.Context) (front, error) {
 		s.engine.Observe(o)
 	}
 	for _, r := range []engine.Reactor{
-		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts, Plans: &order.Plans{Blobs: s.blobs},
+		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: s.frozen, Plans: &order.Plans{Blobs: s.blobs},
 			Blobs: s.blobs}, s.trigger.Reactor(),
 	} {
 		s.engine.React(r)
@@ -178,7 +179,8 @@ func (s *server) handler() (*httpapi.Server, error) {
 			s.log.Info("log read", "audit", true, "attempt", a, "by", who.Cause.Actor.ID, "request", who.Cause.Request)
 		},
 	}
-	runs := &control.Runs{Engine: s.engine, Views: s.store, Trigger: s.trigger, Watch: s.watch, Caller: caller,
+	runs := &control.Runs{Components: s.frozen.Components, Engine: s.engine, Views: s.store,
+		Trigger: s.trigger, Watch: s.watch, Caller: caller,
 		Explain: s.dispatch.Explain, Logs: s.logs, Elsewhere: elsewhere, URL: func() string { return s.url },
 		Review: review.New(s.engine, s.blobs),
 		Refuse: func(r *domain.Rejection, d []*fairleadv1.Diagnostic, choices []string) error {
@@ -222,7 +224,14 @@ func (s *server) authorizeGit(ctx context.Context, _ *http.Request, target git.T
 			return git.Access{}, err
 		}
 		q := &h.State.(*run.State).Request
-		return git.Access{
+		if target.Repo.Tenant == q.Tenant && target.Repo.Repository != q.Repository {
+			return s.componentAccess(ctx, p.ID, target.Repo, q)
+		}
+		also, err := s.componentCommits(ctx, target.Repo, q)
+		if err != nil {
+			return git.Access{}, err
+		}
+		return git.Access{Also: also,
 			Repo:      scm.Repo{Tenant: q.Tenant, Repository: q.Repository},
 			Commit:    q.Source.Commit,
 			Principal: p.ID,
@@ -232,6 +241,34 @@ func (s *server) authorizeGit(ctx context.Context, _ *http.Request, target git.T
 		domain.CodeUnauthenticated,
 		"Fetching needs the attempt's token, pushing a client's.",
 	)
+}
+
+// componentAccess lets an attempt fetch the commits of another repository that its run's actions
+// were resolved to, and nothing else of it.
+func (s *server) componentAccess(ctx context.Context, id string, repo scm.Repo, q *run.Request) (git.Access, error) {
+	commits, err := s.componentCommits(ctx, repo, q)
+	switch {
+	case err != nil:
+		return git.Access{}, err
+	case len(commits) == 0:
+		return git.Access{}, domain.Reject(domain.CodeNotFound, "There is no such repository.")
+	}
+	return git.Access{Repo: repo, Commit: commits[0], Also: commits[1:], Principal: id}, nil
+}
+
+// componentCommits are the commits of a repository that a run's actions were resolved to.
+func (s *server) componentCommits(ctx context.Context, repo scm.Repo, q *run.Request) ([]string, error) {
+	known, err := s.frozen.Components(ctx, q.Tenant, q)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range known {
+		if commit := c.Commit(); c.Mirror == repo.Repository && commit != "" && !slices.Contains(out, commit) {
+			out = append(out, commit)
+		}
+	}
+	return out, nil
 }
 
 // readyWithin is how long the store may take to answer before the server counts as not

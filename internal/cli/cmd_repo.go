@@ -17,7 +17,7 @@ import (
 
 func (a *app) cmdRepo() *cobra.Command {
 	return a.family("repo", "Register and list repositories", a.cmdRepoAdd(), a.cmdRepoList(), a.cmdRepoShow(),
-		a.cmdRepoWorkflows(), a.cmdRepoHook())
+		a.cmdRepoWorkflows(), a.cmdRepoSet(), a.cmdRepoHook())
 }
 
 func (a *app) cmdRepoAdd() *cobra.Command {

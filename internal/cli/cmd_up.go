@@ -95,6 +95,8 @@ func serveFlags(flags *pflag.FlagSet, o *ServeOptions) {
 	flags.DurationVar(&o.LeaseTTL, "lease-ttl", 0, "how long a runner's lease lasts without a renewal (default 45s)")
 	flags.DurationVar(&o.AbandonAfter, "abandon-after", 0,
 		"after the last renewal the job must be gone (default twice --lease-ttl)")
+	flags.StringVar(&o.ComponentSource, "component-source", "",
+		"fetch actions of repositories that nobody registered from below this `address`, like https://github.com/")
 	flags.DurationVar(&o.PollEvery, "poll-every", 0, "time between two looks at a polled repository (default 30s)")
 	flags.DurationVar(&o.CancelGrace, "cancel-grace", 0,
 		"time between asking a job to stop and killing it (default 10s)")

@@ -66,7 +66,7 @@ func (a *app) withdrawal(
 	flags.StringVar(&of, "repo", "", "`repository` on the server (default the one that you stand in)")
 	flags.StringVar(&request.Reason, "reason", "", "one `sentence` for the record, and for everybody who is stopped by it")
 	if components {
-		flags.StringVar(&request.Component, "component", "", "`OWNER/REPO@COMMIT` or digest, instead of a workflow")
+		flags.StringVar(&request.Component, "component", "", "`OWNER/REPO@COMMIT` or digest (git:…), instead of a workflow")
 	}
 	keyFlag(command, &key)
 	a.complete(command, "repo", a.completeRepositories)

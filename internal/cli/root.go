@@ -52,7 +52,8 @@ func (a *app) root() *cobra.Command {
 	}
 	add(groupRuns, a.cmdRun(), a.cmdRuns(), a.cmdShow(), a.cmdLogs(), a.cmdWhy(), a.cmdReplay(), a.cmdDiff(),
 		a.cmdCancel(), a.cmdRetry(), a.cmdRerun(), a.cmdSettle())
-	add(groupSource, a.cmdLint(), a.cmdPlan(), a.cmdEval(), a.cmdCompat(), a.cmdRepo(), a.cmdWorkflow())
+	add(groupSource, a.cmdLint(), a.cmdPlan(), a.cmdEval(), a.cmdCompat(), a.cmdRepo(), a.cmdWorkflow(),
+		a.cmdLock(), a.cmdWhereUsed())
 	add(groupServe, a.cmdUp(), a.cmdServer(), a.cmdRunner(), a.cmdPool(), a.cmdSignIn(), a.cmdDoctor(),
 		a.cmdAdmin(), a.cmdBench())
 	root.AddCommand(a.cmdVersion(), a.cmdHook())

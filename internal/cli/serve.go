@@ -42,9 +42,12 @@ type ServeOptions struct {
 
 	LeaseTTL     time.Duration // how long a renewal lasts; 0: LeaseDefault
 	AbandonAfter time.Duration // after the last renewal the job must be gone; 0: twice LeaseTTL
-	PollEvery    time.Duration // between two looks at a polled repository's branches
-	CancelGrace  time.Duration // between asking a job to stop and killing it
-	ArchiveAfter time.Duration // age at which history moves into objects; 0: never
+	// ComponentSource is the address below which repositories are that workflows use and nobody
+	// registered; "" is none.
+	ComponentSource string
+	PollEvery       time.Duration // between two looks at a polled repository's branches
+	CancelGrace     time.Duration // between asking a job to stop and killing it
+	ArchiveAfter    time.Duration // age at which history moves into objects; 0: never
 
 	// KeepLogs is how many days sealed logs are kept, KeepLogsOf those of one class; 0: for ever.
 	KeepLogs   int

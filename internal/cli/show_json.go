@@ -37,6 +37,21 @@ type runJSON struct {
 	URL            string         `json:"url"`
 	Jobs           []jobJSON      `json:"jobs"`
 	Timeline       []sentenceJSON `json:"timeline,omitempty"`
+	// Components are what the run uses from elsewhere, resolved; absent when there is none.
+	Components []componentJSON `json:"components,omitempty"`
+}
+
+type componentJSON struct {
+	Reference string `json:"reference"`
+	Digest    string `json:"digest"`
+	File      string `json:"file"`
+}
+
+func componentsJSON(list []*fairleadv1.Component) (out []componentJSON) {
+	for _, c := range list {
+		out = append(out, componentJSON{c.GetReference(), c.GetDigest(), c.GetFile()})
+	}
+	return out
 }
 
 type roundJSON struct {
@@ -160,7 +175,7 @@ func showRun(run *fairleadv1.Run) runJSON {
 		Attention: run.GetAttention(), Created: orNull(s.GetCreated()), Concluded: orNull(s.GetConcluded()),
 		Round: s.GetRound(), Rounds: []roundJSON{}, PlanDigest: run.GetPlanDigest(),
 		SnapshotDigest: run.GetSnapshotDigest(), Diagnostics: list(run.GetDiagnostics()), Version: run.GetVersion(),
-		URL: run.GetUrl(), Jobs: []jobJSON{},
+		URL: run.GetUrl(), Jobs: []jobJSON{}, Components: componentsJSON(run.GetComponents()),
 	}
 	for _, r := range run.GetRounds() {
 		out.Rounds = append(out.Rounds, roundJSON{Number: r.GetNumber(), Mode: r.GetMode(), By: r.GetBy(),

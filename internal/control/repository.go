@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/projection"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
+	"github.com/fairlead-ci/fairlead/internal/workflow"
 )
 
 // Repositories answers RepositoryService.
@@ -84,22 +86,22 @@ func (r *Repositories) GetRepository(
 		return nil, err
 	}
 	answer := r.message(&row)
-	if answer.Schedules, err = r.schedules(ctx, &row); err != nil {
+	if answer.Schedules, answer.ComponentPolicy, err = r.schedules(ctx, &row); err != nil {
 		return nil, err
 	}
 	return &fairleadv1.GetRepositoryResponse{Repository: answer}, nil
 }
 
-func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) ([]*fairleadv1.Schedule, error) {
+func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow,
+) (out []*fairleadv1.Schedule, policy string, err error) {
 	h, err := r.Runs.Engine.Read(ctx, row.Tenant, row.Repository.Stream(), false)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	state, ok := h.State.(*repository.State)
 	if !ok {
-		return nil, fmt.Errorf("read repository %s: unexpected state %T", row.Repository, h.State)
+		return nil, "", fmt.Errorf("read repository %s: unexpected state %T", row.Repository, h.State)
 	}
-	var out []*fairleadv1.Schedule
 	for _, one := range state.Schedules {
 		m := &fairleadv1.Schedule{Workflow: one.Workflow, Cron: one.Cron, Timezone: one.Zone, CatchUp: one.CatchUp,
 			Next: one.NextID, NextAt: projection.Stamp(one.NextAt)}
@@ -109,7 +111,7 @@ func (r *Repositories) schedules(ctx context.Context, row *store.RepositoryRow) 
 		}
 		out = append(out, m)
 	}
-	return out, nil
+	return out, cmp.Or(state.Components, workflow.PinsRecord), nil
 }
 
 // ListWorkflows implements the contract.

@@ -18,6 +18,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/review"
 	"github.com/fairlead-ci/fairlead/internal/store"
 	"github.com/fairlead-ci/fairlead/internal/trigger"
+	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
 )
 
 // Caller is what a call's context says of who asks; httpapi provides it.
@@ -45,6 +46,8 @@ type Runs struct {
 	Logs LogSource
 	// Elsewhere, when set, finds the server that leads the pool and holds the logs.
 	Elsewhere Elsewhere
+	// Components, when set, gives what a run's references were resolved to.
+	Components func(context.Context, domain.TenantID, *run.Request) ([]snapshot.Component, error)
 	// Refuse makes the transport's form of a refusal that has more to say than a sentence.
 	Refuse func(r *domain.Rejection, diagnostics []*fairleadv1.Diagnostic, choices []string) error
 }
@@ -137,6 +140,10 @@ func (r *Runs) GetRun(ctx context.Context, req *fairleadv1.GetRunRequest) (*fair
 	out, err := r.read(ctx, domain.RunID(req.GetRun()), req.GetTimeline())
 	if err != nil {
 		return nil, err
+	}
+	// A snapshot that can't be read is said by verify; what history knows of the run is shown all the same.
+	if known, err := r.componentsOf(ctx, r.Caller(ctx).Tenant, domain.RunID(out.GetRun())); err == nil {
+		out.Components = componentList(known)
 	}
 	return &fairleadv1.GetRunResponse{Run: out, Token: req.GetToken(), Proof: req.GetProof()}, nil
 }

@@ -23,6 +23,7 @@ const (
 	ActionLogRead        Action = "log.read"
 	ActionRepositoryAdd  Action = "repository.add"
 	ActionRepositoryRead Action = "repository.read"
+	ActionRepositorySet  Action = "repository.set"
 	ActionRepositoryPush Action = "repository.notify"
 	// ActionRepositoryAdmin decides which of a repository's workflows may start at all.
 	ActionRepositoryAdmin Action = "repository.administer"
@@ -94,17 +95,18 @@ var seconds = map[string]string{
 
 // operations must name every procedure: one that is not here is refused, and a test fails.
 var operations = map[string]operation{
-	fairleadv1connect.RunServiceCreateRunProcedure:     {ActionRunCreate, "repository", "repository"},
-	fairleadv1connect.RunServiceListRunsProcedure:      {ActionRunRead, "run", ""},
-	fairleadv1connect.RunServiceGetRunProcedure:        {ActionRunRead, "run", "run"},
-	fairleadv1connect.RunServiceWatchRunProcedure:      {ActionRunRead, "run", "run"},
-	fairleadv1connect.RunServiceCancelRunProcedure:     {ActionRunCancel, "run", "run"},
-	fairleadv1connect.RunServiceRerunRunProcedure:      {ActionRunRerun, "run", "run"},
-	fairleadv1connect.RunServiceRetryJobProcedure:      {ActionRunRerun, "job", "job"},
-	fairleadv1connect.RunServiceSettleAttemptProcedure: {ActionAttemptSettle, "attempt", "attempt"},
-	fairleadv1connect.RunServiceWhyRunProcedure:        {ActionRunRead, "run", "run"},
-	fairleadv1connect.RunServiceReplayRunProcedure:     {ActionRunRead, "run", "run"},
-	fairleadv1connect.RunServiceDiffRunsProcedure:      {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceCreateRunProcedure:         {ActionRunCreate, "repository", "repository"},
+	fairleadv1connect.RunServiceListRunsProcedure:          {ActionRunRead, "run", ""},
+	fairleadv1connect.RunServiceGetRunProcedure:            {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceWatchRunProcedure:          {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceCancelRunProcedure:         {ActionRunCancel, "run", "run"},
+	fairleadv1connect.RunServiceRerunRunProcedure:          {ActionRunRerun, "run", "run"},
+	fairleadv1connect.RunServiceRetryJobProcedure:          {ActionRunRerun, "job", "job"},
+	fairleadv1connect.RunServiceSettleAttemptProcedure:     {ActionAttemptSettle, "attempt", "attempt"},
+	fairleadv1connect.RunServiceWhyRunProcedure:            {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceListComponentRunsProcedure: {ActionRunRead, "run", ""},
+	fairleadv1connect.RunServiceReplayRunProcedure:         {ActionRunRead, "run", "run"},
+	fairleadv1connect.RunServiceDiffRunsProcedure:          {ActionRunRead, "run", "run"},
 
 	fairleadv1connect.LogServiceReadLinesProcedure: {ActionLogRead, "attempt", "attempt"},
 	fairleadv1connect.LogServiceSearchLogProcedure: {ActionLogRead, "attempt", "attempt"},
@@ -119,6 +121,10 @@ var operations = map[string]operation{
 	fairleadv1connect.RepositoryServiceListWithdrawalsProcedure: {ActionRepositoryRead, "repository",
 		"repository"},
 	fairleadv1connect.RepositoryServiceWithdrawProcedure: {ActionRepositoryAdmin, "repository",
+		"repository"},
+	fairleadv1connect.RepositoryServiceSetComponentPolicyProcedure: {ActionRepositorySet, "repository",
+		"repository"},
+	fairleadv1connect.RepositoryServiceResolveComponentsProcedure: {ActionRepositoryRead, "repository",
 		"repository"},
 	fairleadv1connect.RepositoryServiceNotifyPushProcedure: {ActionRepositoryPush, "repository",
 		"repository"},

@@ -50,18 +50,28 @@ func versionOneToday() *Manifest {
 	return m
 }
 
+// withActions has the fields that came with actions. Runners of before refuse it.
+func withActions() *Manifest {
+	m := versionOneToday()
+	m.Components = []Component{{Component: "git:c8:t8", Path: "/git/greet", Commit: "c8"}}
+	m.Steps[0].Action, m.Steps[0].Component, m.Steps[0].ActionPath = "octo/greet/sub@v1", "git:c8:t8", "sub"
+	m.Steps[0].With, m.Steps[0].Outputs = []plan.Binding{{Name: "name", Value: "Ada"}}, m.Outputs
+	m.Steps[0].Steps = []plan.Step{m.Steps[0]}
+	return m
+}
+
 // A runner keeps the manifests of its jobs over an upgrade, and servers and runners are of
 // neighbouring versions.
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestFrozenManifests(t *testing.T) {
-	form := frozen.Form{Name: "testdata/frozen/manifest", Newest: 2, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, versionOneToday())
-	data, err := versionOneToday().Encode()
+	form := frozen.Form{Name: "testdata/frozen/manifest", Newest: 3, Text: true, Rewrite: *rewrite}
+	frozen.Full(t, withActions(), "Steps.Steps.Steps", "Steps.Unmet", "Steps.Steps.Unmet") // nothing unmet is run
+	data, err := withActions().Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	form.Written(t, data)
-	for number, want := range []*Manifest{versionOne(), versionOneToday()} {
+	for number, want := range []*Manifest{versionOne(), versionOneToday(), withActions()} {
 		got, err := parse(form.Read(t, number+1))
 		if err != nil {
 			t.Fatal(err)

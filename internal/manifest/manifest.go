@@ -56,9 +56,11 @@ type Manifest struct {
 	JobKey         string `json:"job_key"`
 	JobName        string `json:"job_name"`
 
-	Source Source        `json:"source"`
-	Token  string        `json:"token"` // attempt-scoped credential; dies with the attempt
-	Plan   domain.Digest `json:"plan"`
+	Source Source `json:"source"`
+	// Components are the sources of the actions that the steps use.
+	Components []Component   `json:"components,omitempty"`
+	Token      string        `json:"token"` // attempt-scoped credential; dies with the attempt
+	Plan       domain.Digest `json:"plan"`
 
 	// Github is the github context as JSON object text: what expressions and GITHUB_*
 	// variables are made from.
@@ -79,6 +81,14 @@ type Manifest struct {
 	Limits         Limits         `json:"limits"`
 	// IdempotencyKey is stable over attempts of the same job of the same run.
 	IdempotencyKey string `json:"idempotency_key"`
+}
+
+// Component says where the files of an action come from. They are fetched like the source, and
+// never put into the workspace.
+type Component struct {
+	Component string `json:"component,omitempty"` // as steps of the plan name it; "" is the source itself
+	Path      string `json:"path"`
+	Commit    string `json:"commit"`
 }
 
 // Source says where the pinned commit comes from.

@@ -30,6 +30,7 @@ type Frozen struct {
 
 	githubs recall.Of[objectID, json.RawMessage] // by the snapshot
 	inputs  recall.Of[objectID, json.RawMessage]
+	parts   recall.Of[objectID, []snapshot.Component] // by the snapshot
 }
 
 var _ Contexts = (*Frozen)(nil)
@@ -51,6 +52,28 @@ func (f *Frozen) Contexts(
 		f.inputs.Put(id, inputs, len(inputs))
 	}
 	return github, inputs, err
+}
+
+// Components are the components of a run, resolved before it began.
+func (f *Frozen) Components(ctx context.Context, tenant domain.TenantID, q *run.Request) ([]snapshot.Component, error) {
+	id := objectID{tenant, q.Snapshot}
+	if found, ok := f.parts.Get(id); ok {
+		return found, nil
+	}
+	data, err := ReadObject(ctx, f.Blobs, tenant, q.Snapshot, snapshotBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	frozen, err := snapshot.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot of %s: %w", q.Run, err)
+	}
+	size := 0
+	for _, c := range frozen.Components {
+		size += len(c.Name) + len(c.Digest) + len(c.File)
+	}
+	f.parts.Put(id, frozen.Components, size)
+	return frozen.Components, nil
 }
 
 func (f *Frozen) github(ctx context.Context, tenant domain.TenantID, q *run.Request) (json.RawMessage, error) {

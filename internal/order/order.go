@@ -25,6 +25,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/manifest"
 	"github.com/fairlead-ci/fairlead/internal/recall"
+	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
 	"github.com/fairlead-ci/fairlead/internal/workflow/matrix"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
@@ -45,6 +46,8 @@ type Writer struct {
 	Token func(tenant domain.TenantID, attempt domain.AttemptID, epoch uint64) domain.Secret
 	// GitPath is where the runner fetches the commit, on the server it is registered with.
 	GitPath func(tenant domain.TenantID, repository domain.RepositoryID) string
+	// Components gives what the actions of a run were resolved to; nil: no plan has one.
+	Components func(context.Context, domain.TenantID, *run.Request) ([]snapshot.Component, error)
 	// Env gives variables that come before the workflow's own; nil: none.
 	Env    func(attempt domain.AttemptID) []plan.Binding
 	Limits manifest.Limits
@@ -92,6 +95,9 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, Outputs: job.Outputs,
 		TimeoutSeconds: leg.timeout, Limits: w.Limits, IdempotencyKey: idempotencyKey(want.Attempt.Job()),
 	}
+	if m.Components, err = w.components(ctx, want.Tenant, q, job.Steps); err != nil {
+		return nil, fmt.Errorf("find the actions of %s: %w", want.Attempt, err)
+	}
 	if l := want.Brief.Leg; l != nil {
 		m.Matrix = leg.matrix
 		if m.Strategy, err = matrix.StrategyContext(l.FailFast, l.MaxParallel, l.Index, l.Total).MarshalJSON(); err != nil {
@@ -99,6 +105,43 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 		}
 	}
 	return m, nil
+}
+
+// components are the sources of the actions that steps use.
+func (w *Writer) components(
+	ctx context.Context, tenant domain.TenantID, q *run.Request, steps []plan.Step,
+) ([]manifest.Component, error) {
+	used := make(map[string]bool)
+	actionsOf(steps, used)
+	if len(used) == 0 || w.Components == nil {
+		return nil, nil
+	}
+	var out []manifest.Component
+	if used[""] {
+		out = append(out, manifest.Component{Path: w.GitPath(tenant, q.Repository), Commit: q.Source.Commit})
+	}
+	known, err := w.Components(ctx, tenant, q)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range known {
+		if c.Digest == "" || !used[c.Digest] {
+			continue
+		}
+		delete(used, c.Digest)
+		out = append(out, manifest.Component{Component: c.Digest, Path: w.GitPath(tenant, c.Mirror), Commit: c.Commit()})
+	}
+	return out, nil
+}
+
+// actionsOf collects the components of composite actions.
+func actionsOf(steps []plan.Step, used map[string]bool) {
+	for _, s := range steps {
+		if s.Uses == plan.UsesComposite {
+			used[s.Component] = true
+			actionsOf(s.Steps, used)
+		}
+	}
 }
 
 // idempotencyKey is the same for all attempts of a job of a run, over retries and rounds,

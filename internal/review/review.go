@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -168,14 +169,26 @@ func (r *Reviewer) replay(ctx context.Context, tenant domain.TenantID, s *run.St
 }
 
 // components are what the snapshot's resolved components hold: with them the workflow compiles as
-// it did. Whoever resolves them for a run stores their objects, and reads them here.
-func (r *Reviewer) components(_ context.Context, _ domain.TenantID, s *snapshot.Snapshot) (
+// it did. Their texts are objects, so no mirror is asked.
+func (r *Reviewer) components(ctx context.Context, tenant domain.TenantID, s *snapshot.Snapshot) (
 	all workflow.Components, lost string, err error) {
-	if len(s.Components) > 0 {
-		return nil, fmt.Sprintf("its snapshot names %d resolved components, which this server does not read.",
-			len(s.Components)), nil
+	all = workflow.Components{}
+	for _, c := range s.Components {
+		reference, ok := workflow.ParseReference(c.Name)
+		if !ok {
+			return nil, fmt.Sprintf("its snapshot names the component %q, which is no reference.", c.Name), nil
+		}
+		text, lost, err := r.object(ctx, tenant, c.Text)
+		if err != nil || lost != "" {
+			return nil, lost, err
+		}
+		found := workflow.Component{Reference: reference, File: c.File, Text: text}
+		if pinned, ok := strings.CutPrefix(c.Digest, "git:"); ok {
+			found.Commit, found.Tree, _ = strings.Cut(pinned, ":")
+		}
+		all[c.Name] = found
 	}
-	return nil, "", nil
+	return all, "", nil
 }
 
 // values are what expressions of one run may refer to, read when one asks.

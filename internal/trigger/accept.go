@@ -58,7 +58,10 @@ func (t *Triggers) Run(ctx context.Context, r Request) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
-	p, diagnostics := c.compile(file)
+	p, diagnostics, err := c.compile(ctx, file)
+	if err != nil {
+		return Accepted{}, err
+	}
 	if workflow.Failed(diagnostics) {
 		return Accepted{}, &Refusal{
 			Rejection: &domain.Rejection{Code: domain.CodeWorkflowInvalid, Field: "workflow",
@@ -112,6 +115,7 @@ type cause struct {
 	cron     string   // of a schedule: which one it is; "" otherwise
 	mirrored bool     // what the mirror lacks is not fetched: somebody else looks after that
 	leave    func()   // gives the place at the gate back; nil without one
+	used     *used    // what the file uses from elsewhere
 
 	asWritten   bool // withdrawals don't count: nothing starts
 	state       *repository.State
@@ -238,12 +242,16 @@ func (c *cause) read(ctx context.Context) error {
 	return c.judge(ctx)
 }
 
-// compile makes the plan of one file for this cause.
-func (c *cause) compile(file scm.File) (*compiled, []workflow.Diagnostic) {
-	return c.triggers.remembered.compile(workflow.Source{Path: file.Path, Text: file.Bytes}, workflow.Inputs{
+// compile makes the plan of one file for this cause, when everything that it uses is resolved.
+func (c *cause) compile(ctx context.Context, file scm.File) (*compiled, []workflow.Diagnostic, error) {
+	if err := c.components(ctx, file); err != nil {
+		return nil, nil, err
+	}
+	p, diagnostics := c.triggers.remembered.compile(workflow.Source{Path: file.Path, Text: file.Bytes}, workflow.Inputs{
 		Event: c.request.Event, Ref: c.ref, SHA: c.commit.ID, Repository: c.row.Name, Actor: c.actor(),
-		Dispatch: c.request.Inputs,
+		Dispatch: c.request.Inputs, Components: c.used.known, Pins: c.used.pins,
 	}, c.triggers.cfg.Limits)
+	return p, diagnostics, nil
 }
 
 // The event formats from which on all servers read plans of forms 2 and 3.
@@ -291,6 +299,9 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	frozen := c.freeze(file, name, inputs)
 	frozen.Workflow.Digest = objects.add(file.Bytes)
 	frozen.Github = c.githubJSON(file, name, inputs)
+	if p != nil && len(c.used.names()) > 0 {
+		frozen.Version, frozen.Components = snapshot.Version, c.used.frozen(objects)
+	}
 	if t.cfg.Engine.Format() < formatOneObject {
 		frozen.Version, frozen.Trigger.Key = snapshot.VersionOne, key
 		frozen.Github, frozen.GithubObject = nil, objects.add(frozen.Github)
@@ -320,7 +331,7 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 // freeze writes down what the plan was made from.
 func (c *cause) freeze(file scm.File, name string, inputs []plan.Input) *snapshot.Snapshot {
 	s := &snapshot.Snapshot{
-		Version: snapshot.Version, Evaluator: plan.Evaluator,
+		Version: snapshot.VersionTwo, Evaluator: plan.Evaluator,
 		Tenant: c.row.Tenant, Repository: c.row.Repository, RepositoryName: c.row.Name,
 		Source: snapshot.Source{Commit: c.commit.ID, Tree: c.commit.Tree, Ref: c.ref,
 			Captured: c.request.Captured},

@@ -198,7 +198,10 @@ func (c cause) begin(ctx context.Context, file scm.File) (Accepted, string, erro
 		accepted.Workflow = file.Path
 		return accepted, "", err
 	}
-	p, diagnostics := c.compile(file)
+	p, diagnostics, err := c.compile(ctx, file)
+	if err != nil {
+		return Accepted{}, "", err
+	}
 	var invalid []string
 	if workflow.Failed(diagnostics) {
 		p = nil

@@ -23,7 +23,11 @@ type remembered struct {
 	reads    recall.Of[readKey, readValue]
 	inspects recall.Of[domain.Digest, inspected]
 	plans    recall.Of[domain.Digest, compiled]
-	whole    recall.Of[string, struct{}] // keys of objects whose bytes were compared
+	// alone are files that use nothing from elsewhere.
+	alone recall.Of[domain.Digest, struct{}]
+	// definitions are those of actions at commits.
+	definitions recall.Of[definition, definitionValue]
+	whole       recall.Of[string, struct{}] // keys of objects whose bytes were compared
 }
 
 type readKey struct {
@@ -114,7 +118,7 @@ func (m *remembered) compile(
 	for _, name := range slices.Sorted(maps.Keys(in.Dispatch)) {
 		parts = append(parts, name, in.Dispatch[name])
 	}
-	key := keyOf(src.Text, parts...)
+	key := keyOf(src.Text, append(parts, partsOf(in)...)...)
 	found, ok := m.plans.Get(key)
 	if ok {
 		return &found, slices.Clone(found.diagnostics)

@@ -281,11 +281,12 @@ func TestARunThatWouldBeWrongIsRefused(t *testing.T) {
 	repo := scmtest.NewRepo(t)
 	repo.Write(".fairlead/workflows/ci.yml", "on: [push, workflow_dispatch]\njobs:\n  a:\n    runs-on: linux\n"+
 		"    steps:\n"+
-		"      - run: make\n      - uses: actions/setup-go@v5\n").Commit("an action")
+		"      - run: make\n      - uses: ./.github/setup\n").
+		Write(".github/setup/action.yml", "runs: {using: node20, main: x.js}\n").Commit("an action")
 	w.add("app", repo)
 	r := w.refused(Request{Repository: "app"}, domain.CodeWorkflowInvalid)
-	want := `.fairlead/workflows/ci.yml can't be executed: step "__actions_setup-go" of job "a" uses the action ` +
-		`"actions/setup-go@v5", which is not run (line 7)`
+	want := `.fairlead/workflows/ci.yml can't be executed: step "__self" of job "a" uses the action ` +
+		`"./.github/setup", which is not run (line 7)`
 	if r.Rejection.Message != want || len(r.Diagnostics) != 1 || r.Diagnostics[0].Code != "not_run_action" {
 		t.Errorf("%s\n%v", r.Rejection.Message, r.Diagnostics)
 	}

@@ -58,6 +58,9 @@ type Config struct {
 	Now func() time.Time
 	// ServerURL is where people find this server; the github context has it.
 	ServerURL string
+	// ComponentSource is the address below which repositories are that nobody registered and workflows
+	// use, like https://github.com/; "" is none.
+	ComponentSource string
 	// Policy is the version of the policy by which tiers and classes are given.
 	Policy string
 	Limits workflow.Limits

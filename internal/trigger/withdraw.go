@@ -293,19 +293,18 @@ func (c *cause) stop(name string) error {
 	return nil
 }
 
-// withdrawn says why a component must not be part of a run; nil when it may. Whoever resolves a
-// workflow's references asks of each, and refuses as compiling it would.
-func withdrawn(s *repository.State, c workflow.Component) *domain.Rejection {
+// withdrawn says why a component must not be part of a run; "" when it may. Whoever resolves a
+// workflow's references asks of each.
+func withdrawn(s *repository.State, c workflow.Component) string {
 	pinned := ""
 	if c.Reference.Repository != "" && c.Commit != "" {
 		pinned = c.Reference.Repository + "@" + c.Commit
 	}
-	w := s.WithdrawnComponent(pinned, c.Tree)
+	w := s.WithdrawnComponent(pinned, c.Tree, c.Digest())
 	if w == nil {
-		return nil
+		return ""
 	}
-	return &domain.Rejection{Code: domain.CodeWorkflowDisabled, Field: "workflow",
-		Message: disabled(c.Reference.String(), w) + "."}
+	return disabled(c.Reference.String(), w)
 }
 
 // MayRerun says why a run must not be run again without force: a rerun has the run's own plan, so

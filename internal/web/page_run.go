@@ -20,12 +20,27 @@ type runView struct {
 	Actions     []action
 	Attention   []attentionView
 	Diagnostics []string
+	Components  []componentView
 	Rounds      []roundView
 	Waterfall   waterfallView
 	Graph       graphView
 	Jobs        []jobView
 	Quiet       []jobView // jobs of a large run that need no look
 	Timeline    timelineView
+}
+
+// componentView is what the run uses from elsewhere, and what that was resolved to.
+type componentView struct{ Reference, Means string }
+
+func componentsOf(run *fairleadv1.Run) (out []componentView) {
+	for _, c := range run.GetComponents() {
+		means := "is " + c.GetDigest()
+		if c.GetDigest() == "" {
+			means = "of the run's own commit"
+		}
+		out = append(out, componentView{c.GetReference(), means})
+	}
+	return out
 }
 
 // runHead is what identifies a run.
@@ -165,7 +180,7 @@ func runViewOf(run *fairleadv1.Run, now time.Time, key func() string) runView {
 	v := runView{
 		Head: runHeadOf(run, now), Reason: run.GetReason(), Facts: runFacts(run, now),
 		Actions: runActions(run, key), Diagnostics: run.GetDiagnostics(),
-		Waterfall: waterfallOf(run, now), Graph: graphOf(run),
+		Waterfall: waterfallOf(run, now), Graph: graphOf(run), Components: componentsOf(run),
 		Timeline: timelineOf(run, now),
 	}
 	for _, round := range run.GetRounds() {

@@ -59,6 +59,9 @@ type compiler struct {
 	defaults    runDefaults
 	planBytes   int
 	unmet       []plan.Unmet // of the job or step at hand
+	expanded    int          // steps of the job at hand, those of actions included
+	frame       *frame
+	actions     map[string]parsed // by reference
 	// outputIDs are the outputs of every job with steps, by its id in upper case.
 	outputIDs map[string][]string
 	// matrixKeys are the properties of the context matrix in the job at hand; nil: not known.

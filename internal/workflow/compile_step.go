@@ -23,6 +23,7 @@ func (c *compiler) steps(job *syntax.Job, ids []string, defaults runDefaults) []
 		return nil
 	}
 	var out []plan.Step
+	c.expanded = len(job.Steps)
 	for i, in := range job.Steps {
 		visible := &stepScope{before: ids[:i], later: ids[i:]}
 		out = append(out, c.step(in, i, ids[i], visible, defaults))
@@ -112,7 +113,12 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		c.builtin(in.Builtin)
 		step.Uses, step.Name = plan.UsesCheckout, builtinCheckout
 	case in.Uses != nil:
-		c.action(&step, in)
+		if r, is := actionReference(in.Uses, Reference{}); is && c.in.Components != nil {
+			step.Name = "Run " + scalarText(in.Uses)
+			c.use(&step, in, r, visible)
+		} else {
+			c.action(&step, in)
+		}
 	case in.Run != nil:
 		c.script(&step, in, visible, defaults)
 	case in.Deploy != nil:

@@ -1,6 +1,12 @@
 package workflow
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fairlead-ci/fairlead/internal/workflow/syntax"
+)
 
 // Reference names a file or folder of a repository at a revision, as uses: has it. The zero
 // Repository is the run's own commit, which needs no revision.
@@ -20,6 +26,20 @@ func (r Reference) String() string {
 		out += "/" + r.Path
 	}
 	return out + "@" + r.Revision
+}
+
+// Source is the repository at its revision, which is what gets resolved; "" for the run's own.
+func (r Reference) Source() string {
+	if r.Repository == "" {
+		return ""
+	}
+	return r.Repository + "@" + r.Revision
+}
+
+// At is the reference at a commit.
+func (r Reference) At(commit string) Reference {
+	r.Revision = commit
+	return r
 }
 
 // readReference reads the text of a uses: that names no image, in a file of the repository at the
@@ -43,6 +63,16 @@ func readReference(text string, from Reference) (r Reference, ok bool) {
 	return r, true
 }
 
+// ParseReference reads a reference as String writes it.
+//
+// Trust: text may come from anybody.
+func ParseReference(text string) (r Reference, ok bool) {
+	if badAction(text) != "" || strings.HasPrefix(text, imagePrefix) {
+		return Reference{}, false
+	}
+	return readReference(text, Reference{})
+}
+
 // Component is what a reference was resolved to. Problem says why it was not; then there is
 // nothing else.
 type Component struct {
@@ -52,6 +82,14 @@ type Component struct {
 	File      string // the workflow's path, or that of the action's action.yml
 	Text      []byte // of that file
 	Problem   string
+}
+
+// Digest is what the component was resolved to as text; "" for the run's own commit.
+func (c Component) Digest() string {
+	if c.Commit == "" {
+		return ""
+	}
+	return "git:" + c.Commit + ":" + c.Tree
 }
 
 // Components are all references that a compilation follows, by their text. A nil map stands for a
@@ -65,4 +103,91 @@ func (c Components) find(r Reference) (found Component, resolving bool) {
 		found = Component{Reference: r, Problem: "it was not resolved"}
 	}
 	return found, c != nil
+}
+
+// sortedKeys are the keys of a map in their order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// Wanted lists the references that a compilation of the file would follow and that are not in
+// in.Components, those of known components included. Ask until there are none.
+//
+// Trust: src and the texts of components may come from anybody. The cost is bounded by lim.
+func Wanted(src Source, in Inputs, lim Limits) []Reference {
+	if in.Components == nil {
+		in.Components = Components{}
+	}
+	c := &compiler{in: in, lim: lim.lowered(), reports: syntax.NewReports(src.Path)}
+	root := syntax.Load(src.Text, c.lim.bounds(), c.reports)
+	if root == nil {
+		return nil
+	}
+	var waiting []need
+	for _, job := range syntax.Read(root, c.reports).Jobs {
+		for _, step := range job.Steps {
+			waiting = append(waiting, need{step, Reference{}, 1})
+		}
+	}
+	return missing(waiting, in.Components, c.lim)
+}
+
+// need is a step that may name a component.
+type need struct {
+	step  *syntax.Step
+	from  Reference
+	depth int
+}
+
+// missing walks breadth first, so that each component is met where it is nested least.
+func missing(waiting []need, known Components, lim Limits) (out []Reference) {
+	seen := make(map[string]bool)
+	for len(waiting) > 0 {
+		next := waiting[0]
+		waiting = waiting[1:]
+		r, ok := actionReference(next.step.Uses, next.from)
+		if !ok || seen[r.String()] || next.depth > actionDepthMax+1 {
+			continue
+		}
+		seen[r.String()] = true
+		found, ok := known[r.String()]
+		if !ok {
+			out = append(out, r)
+			continue
+		}
+		if found.Problem != "" {
+			continue
+		}
+		action := readAction(found, lim, syntax.NewReports(found.File))
+		if action == nil {
+			continue
+		}
+		for _, inner := range action.Steps {
+			waiting = append(waiting, need{inner, r, next.depth + 1})
+		}
+	}
+	return out
+}
+
+// actionReference is the action that a step names; ok is false when that is no folder of a
+// repository, or is built in. Within an action ./ is the run's own commit, as elsewhere, and $/ the
+// repository of the action.
+func actionReference(uses *syntax.Node, from Reference) (r Reference, ok bool) {
+	if uses == nil {
+		return Reference{}, false
+	}
+	text := scalarText(uses)
+	if badAction(text) != "" || strings.HasPrefix(text, imagePrefix) {
+		return Reference{}, false
+	}
+	if !strings.HasPrefix(text, "$/") {
+		from = Reference{}
+	}
+	r, ok = readReference(text, from)
+	return r, ok && !isCheckout(r)
+}
+
+const imagePrefix = "docker://"
+
+// isCheckout reports whether it is the one action that is built in.
+func isCheckout(r Reference) bool {
+	return strings.EqualFold(r.Repository, "actions/checkout") && r.Path == ""
 }

@@ -53,3 +53,37 @@ func FuzzCompile(f *testing.F) {
 		triggers.Match(Event{Name: EventPush, Ref: ref, Changed: []string{ref}})
 	})
 }
+
+// The definition of an action comes from a repository that somebody else may own.
+func FuzzAction(f *testing.F) {
+	f.Add("inputs: {x: {default: '${{ github.actor }}'}}\nruns:\n  using: composite\n  steps:\n    - uses: ./a\n")
+	f.Add("outputs: {o: {value: '${{ steps.x.outputs.y }}'}}\nruns:\n  using: composite\n" +
+		"  steps:\n    - run: x\n      shell: sh\n")
+	f.Add("runs: {using: node20, main: x.js}")
+	f.Fuzz(func(t *testing.T, text string) {
+		src := Source{Path: "w.yml", Text: []byte("on: push\njobs:\n  j:\n    runs-on: x\n    steps:\n      - uses: ./a\n")}
+		in := Inputs{Components: Components{}}
+		for range actionDepthMax + 3 {
+			for _, r := range Wanted(src, in, Limits{}) {
+				in.Components[r.String()] = Component{Reference: r, File: "action.yml", Text: []byte(text)}
+			}
+		}
+		p, list := Compile(src, in, Limits{})
+		if (p == nil) != Failed(list) {
+			t.Errorf("plan %v, %v", p != nil, list)
+		}
+	})
+}
+
+func FuzzLock(f *testing.F) {
+	f.Add("octo/greet@v1 git:a:b\n# x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		lock, err := ParseLock([]byte(text))
+		if err != nil {
+			return
+		}
+		if back, err := ParseLock(lock.Encode()); err != nil || len(back) != len(lock) {
+			t.Errorf("%v comes back as %v, %v", lock, back, err)
+		}
+	})
+}

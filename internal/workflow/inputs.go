@@ -23,6 +23,7 @@ type Inputs struct {
 	Dispatch   map[string]string // values of inputs by name; names count without case
 	// Components are what the file's references were resolved to, and theirs; nil: none is followed.
 	Components Components
+	Pins       Pins
 }
 
 // check says why a value does not fit the input's type; empty when it does.

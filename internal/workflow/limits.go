@@ -43,6 +43,7 @@ const (
 	timeoutDefault = 360 * 60
 	retriesDefault = 2
 	backoffDefault = 10
+	actionDepthMax = 10 // actions within actions
 	cycleJobsMax   = 10 // jobs named in a report of a circle
 )
 

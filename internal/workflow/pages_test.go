@@ -33,6 +33,8 @@ func TestPagesOfDiagnostics(t *testing.T) {
 			if entry.Code == syntax.CodeTooManyProblems {
 				return // TestAHostileFileGivesABoundedReport: an example would be a hundred problems
 			}
+			component := fence(page, "yaml component")
+			fails.component, mended.component = &component, &component
 			list := fails.compile(t)
 			if len(list) == 0 {
 				t.Error("the example has no problem")
@@ -53,6 +55,8 @@ func TestPagesOfDiagnostics(t *testing.T) {
 type pageExample struct {
 	text    string
 	options map[string]string
+	// component is what the file uses, if its fence names that.
+	component *pageExample
 }
 
 func fence(page, kind string) pageExample {
@@ -70,6 +74,17 @@ func fence(page, kind string) pageExample {
 func (e pageExample) compile(t *testing.T) []Diagnostic {
 	t.Helper()
 	src, in, lim := Source{Path: "ci.yml", Text: []byte(e.text)}, Inputs{}, Limits{}
+	if e.component != nil && e.component.options["uses"] != "" {
+		r, _ := readReference(e.component.options["uses"], Reference{})
+		c := Component{Reference: r, File: "action.yml", Text: []byte(e.component.text),
+			Problem: e.component.options["problem"]}
+		if r.Repository != "" {
+			c.Commit, c.Tree = strings.Repeat("c", 40), strings.Repeat("d", 40)
+		}
+		whole := c
+		whole.Reference = r.At(c.Commit)
+		in.Components = Components{r.String(): c, whole.Reference.String(): whole}
+	}
 	for name, value := range e.options {
 		number, _ := strconv.Atoi(value)
 		what, input := strings.CutPrefix(name, "input.")
@@ -80,6 +95,10 @@ func (e pageExample) compile(t *testing.T) []Diagnostic {
 			in.Dispatch[what] = value
 		case name == "event":
 			in.Event = value
+		case name == "policy":
+			in.Pins.Policy = value
+		case name == "locked":
+			in.Pins.Lock = Lock{"octo/greet@v1": value}
 		case name == "path":
 			src.Path = value
 		case name == "escaped":

@@ -716,6 +716,7 @@ type Run struct {
 	Attention      bool                   `protobuf:"varint,14,opt,name=attention,proto3" json:"attention,omitempty"` // something waits for a person
 	Url            string                 `protobuf:"bytes,15,opt,name=url,proto3" json:"url,omitempty"`
 	Diagnostics    []string               `protobuf:"bytes,16,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"` // of a run that is invalid
+	Components     []*Component           `protobuf:"bytes,17,rep,name=components,proto3" json:"components,omitempty"`   // that it uses, resolved; only of GetRun
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -862,6 +863,262 @@ func (x *Run) GetDiagnostics() []string {
 	return nil
 }
 
+func (x *Run) GetComponents() []*Component {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
+// Component is something outside of the workflow's file that a run uses, resolved before it began.
+type Component struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reference     string                 `protobuf:"bytes,1,opt,name=reference,proto3" json:"reference,omitempty"` // OWNER/NAME/PATH@REVISION, or ./PATH in the run's own commit
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`       // git:COMMIT:TREE; "" of the run's own commit
+	File          string                 `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`           // path of its definition
+	Problem       string                 `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`     // why it was not resolved; only of ResolveComponents
+	Text          []byte                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`           // of its definition; only of ResolveComponents
+	Committed     string                 `protobuf:"bytes,6,opt,name=committed,proto3" json:"committed,omitempty"` // when its commit was made, as the commit says; only of ResolveComponents
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Component) Reset() {
+	*x = Component{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Component) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Component) ProtoMessage() {}
+
+func (x *Component) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Component.ProtoReflect.Descriptor instead.
+func (*Component) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Component) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *Component) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Component) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Component) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *Component) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *Component) GetCommitted() string {
+	if x != nil {
+		return x.Committed
+	}
+	return ""
+}
+
+type ListComponentRunsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Component     string                 `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"` // the run that the last answer ended with; "" for the newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListComponentRunsRequest) Reset() {
+	*x = ListComponentRunsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListComponentRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListComponentRunsRequest) ProtoMessage() {}
+
+func (x *ListComponentRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListComponentRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListComponentRunsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListComponentRunsRequest) GetComponent() string {
+	if x != nil {
+		return x.Component
+	}
+	return ""
+}
+
+func (x *ListComponentRunsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+type ListComponentRunsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runs          []*ComponentRun        `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`                          // newest first
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`                        // ask again with it; "" when all runs were looked at
+	LookedAt      int32                  `protobuf:"varint,3,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"` // how many runs this answer rests on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListComponentRunsResponse) Reset() {
+	*x = ListComponentRunsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListComponentRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListComponentRunsResponse) ProtoMessage() {}
+
+func (x *ListComponentRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListComponentRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListComponentRunsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListComponentRunsResponse) GetRuns() []*ComponentRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListComponentRunsResponse) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListComponentRunsResponse) GetLookedAt() int32 {
+	if x != nil {
+		return x.LookedAt
+	}
+	return 0
+}
+
+type ComponentRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *RunSummary            `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Components    []*Component           `protobuf:"bytes,2,rep,name=components,proto3" json:"components,omitempty"` // those that match
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComponentRun) Reset() {
+	*x = ComponentRun{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComponentRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComponentRun) ProtoMessage() {}
+
+func (x *ComponentRun) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComponentRun.ProtoReflect.Descriptor instead.
+func (*ComponentRun) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ComponentRun) GetRun() *RunSummary {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ComponentRun) GetComponents() []*Component {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
 type Round struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -876,7 +1133,7 @@ type Round struct {
 
 func (x *Round) Reset() {
 	*x = Round{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1145,7 @@ func (x *Round) String() string {
 func (*Round) ProtoMessage() {}
 
 func (x *Round) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[9]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1158,7 @@ func (x *Round) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Round.ProtoReflect.Descriptor instead.
 func (*Round) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{9}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Round) GetNumber() int32 {
@@ -977,7 +1234,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1246,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[10]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1259,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{10}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Job) GetId() string {
@@ -1171,7 +1428,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1440,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[11]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1453,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{11}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Output) GetName() string {
@@ -1234,7 +1491,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1503,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[12]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1516,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{12}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Segment) GetKind() string {
@@ -1328,7 +1585,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1597,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[13]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1610,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{13}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Attempt) GetId() string {
@@ -1529,7 +1786,7 @@ type Requested struct {
 
 func (x *Requested) Reset() {
 	*x = Requested{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1798,7 @@ func (x *Requested) String() string {
 func (*Requested) ProtoMessage() {}
 
 func (x *Requested) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[14]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1811,7 @@ func (x *Requested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requested.ProtoReflect.Descriptor instead.
 func (*Requested) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{14}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Requested) GetDesired() string {
@@ -1595,7 +1852,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1864,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[15]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1877,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{15}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Observation) GetState() string {
@@ -1653,7 +1910,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1665,7 +1922,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[16]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1678,7 +1935,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{16}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Step) GetIndex() int32 {
@@ -1751,7 +2008,7 @@ type LogInfo struct {
 
 func (x *LogInfo) Reset() {
 	*x = LogInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +2020,7 @@ func (x *LogInfo) String() string {
 func (*LogInfo) ProtoMessage() {}
 
 func (x *LogInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[17]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +2033,7 @@ func (x *LogInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInfo.ProtoReflect.Descriptor instead.
 func (*LogInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{17}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LogInfo) GetSealed() bool {
@@ -1838,7 +2095,7 @@ type Sentence struct {
 
 func (x *Sentence) Reset() {
 	*x = Sentence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2107,7 @@ func (x *Sentence) String() string {
 func (*Sentence) ProtoMessage() {}
 
 func (x *Sentence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[18]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2120,7 @@ func (x *Sentence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
 func (*Sentence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{18}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Sentence) GetAt() string {
@@ -1932,7 +2189,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2201,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[19]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2214,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{19}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelRunRequest) GetRun() string {
@@ -1985,7 +2242,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2254,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[20]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2267,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{20}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -2045,7 +2302,7 @@ type RerunRunRequest struct {
 
 func (x *RerunRunRequest) Reset() {
 	*x = RerunRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2314,7 @@ func (x *RerunRunRequest) String() string {
 func (*RerunRunRequest) ProtoMessage() {}
 
 func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[21]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2327,7 @@ func (x *RerunRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunRequest.ProtoReflect.Descriptor instead.
 func (*RerunRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{21}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RerunRunRequest) GetRun() string {
@@ -2105,7 +2362,7 @@ type RerunRunResponse struct {
 
 func (x *RerunRunResponse) Reset() {
 	*x = RerunRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2374,7 @@ func (x *RerunRunResponse) String() string {
 func (*RerunRunResponse) ProtoMessage() {}
 
 func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[22]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2387,7 @@ func (x *RerunRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerunRunResponse.ProtoReflect.Descriptor instead.
 func (*RerunRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{22}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RerunRunResponse) GetRun() *Run {
@@ -2164,7 +2421,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2433,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[23]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2446,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{23}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RetryJobRequest) GetJob() string {
@@ -2217,7 +2474,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2486,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[24]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2499,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{24}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RetryJobResponse) GetRun() *Run {
@@ -2278,7 +2535,7 @@ type SettleAttemptRequest struct {
 
 func (x *SettleAttemptRequest) Reset() {
 	*x = SettleAttemptRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2547,7 @@ func (x *SettleAttemptRequest) String() string {
 func (*SettleAttemptRequest) ProtoMessage() {}
 
 func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[25]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2560,7 @@ func (x *SettleAttemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptRequest.ProtoReflect.Descriptor instead.
 func (*SettleAttemptRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{25}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SettleAttemptRequest) GetAttempt() string {
@@ -2345,7 +2602,7 @@ type SettleAttemptResponse struct {
 
 func (x *SettleAttemptResponse) Reset() {
 	*x = SettleAttemptResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2614,7 @@ func (x *SettleAttemptResponse) String() string {
 func (*SettleAttemptResponse) ProtoMessage() {}
 
 func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[26]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2627,7 @@ func (x *SettleAttemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleAttemptResponse.ProtoReflect.Descriptor instead.
 func (*SettleAttemptResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{26}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SettleAttemptResponse) GetRun() *Run {
@@ -2404,7 +2661,7 @@ type WhyRunRequest struct {
 
 func (x *WhyRunRequest) Reset() {
 	*x = WhyRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2673,7 @@ func (x *WhyRunRequest) String() string {
 func (*WhyRunRequest) ProtoMessage() {}
 
 func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[27]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2686,7 @@ func (x *WhyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunRequest.ProtoReflect.Descriptor instead.
 func (*WhyRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{27}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WhyRunRequest) GetRun() string {
@@ -2455,7 +2712,7 @@ type WhyRunResponse struct {
 
 func (x *WhyRunResponse) Reset() {
 	*x = WhyRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2724,7 @@ func (x *WhyRunResponse) String() string {
 func (*WhyRunResponse) ProtoMessage() {}
 
 func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[28]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2737,7 @@ func (x *WhyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRunResponse.ProtoReflect.Descriptor instead.
 func (*WhyRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{28}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WhyRunResponse) GetExplanations() []*Explanation {
@@ -2506,7 +2763,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2775,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[29]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2788,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{29}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Explanation) GetSubject() string {
@@ -2606,7 +2863,7 @@ type Because struct {
 
 func (x *Because) Reset() {
 	*x = Because{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2875,7 @@ func (x *Because) String() string {
 func (*Because) ProtoMessage() {}
 
 func (x *Because) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[30]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2888,7 @@ func (x *Because) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Because.ProtoReflect.Descriptor instead.
 func (*Because) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{30}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Because) GetSubject() string {
@@ -2695,7 +2952,7 @@ type ContextValue struct {
 
 func (x *ContextValue) Reset() {
 	*x = ContextValue{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2964,7 @@ func (x *ContextValue) String() string {
 func (*ContextValue) ProtoMessage() {}
 
 func (x *ContextValue) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[31]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2977,7 @@ func (x *ContextValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextValue.ProtoReflect.Descriptor instead.
 func (*ContextValue) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{31}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ContextValue) GetPath() string {
@@ -2753,7 +3010,7 @@ type ReplayRunRequest struct {
 
 func (x *ReplayRunRequest) Reset() {
 	*x = ReplayRunRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +3022,7 @@ func (x *ReplayRunRequest) String() string {
 func (*ReplayRunRequest) ProtoMessage() {}
 
 func (x *ReplayRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[32]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +3035,7 @@ func (x *ReplayRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRunRequest.ProtoReflect.Descriptor instead.
 func (*ReplayRunRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{32}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplayRunRequest) GetRun() string {
@@ -2807,7 +3064,7 @@ type ReplayRunResponse struct {
 
 func (x *ReplayRunResponse) Reset() {
 	*x = ReplayRunResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +3076,7 @@ func (x *ReplayRunResponse) String() string {
 func (*ReplayRunResponse) ProtoMessage() {}
 
 func (x *ReplayRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[33]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +3089,7 @@ func (x *ReplayRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRunResponse.ProtoReflect.Descriptor instead.
 func (*ReplayRunResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{33}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplayRunResponse) GetRun() string {
@@ -2930,7 +3187,7 @@ type ReplayedDecision struct {
 
 func (x *ReplayedDecision) Reset() {
 	*x = ReplayedDecision{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3199,7 @@ func (x *ReplayedDecision) String() string {
 func (*ReplayedDecision) ProtoMessage() {}
 
 func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[34]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3212,7 @@ func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayedDecision.ProtoReflect.Descriptor instead.
 func (*ReplayedDecision) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{34}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplayedDecision) GetAnswer() string {
@@ -3031,7 +3288,7 @@ type DiffRunsRequest struct {
 
 func (x *DiffRunsRequest) Reset() {
 	*x = DiffRunsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3300,7 @@ func (x *DiffRunsRequest) String() string {
 func (*DiffRunsRequest) ProtoMessage() {}
 
 func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[35]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3313,7 @@ func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
 func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{35}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DiffRunsRequest) GetRun() string {
@@ -3087,7 +3344,7 @@ type DiffRunsResponse struct {
 
 func (x *DiffRunsResponse) Reset() {
 	*x = DiffRunsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +3356,7 @@ func (x *DiffRunsResponse) String() string {
 func (*DiffRunsResponse) ProtoMessage() {}
 
 func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[36]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +3369,7 @@ func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
 func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{36}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DiffRunsResponse) GetRun() *RunSummary {
@@ -3171,7 +3428,7 @@ type Difference struct {
 
 func (x *Difference) Reset() {
 	*x = Difference{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3440,7 @@ func (x *Difference) String() string {
 func (*Difference) ProtoMessage() {}
 
 func (x *Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[37]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3453,7 @@ func (x *Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Difference.ProtoReflect.Descriptor instead.
 func (*Difference) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{37}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Difference) GetPart() string {
@@ -3247,7 +3504,7 @@ type DiffLine struct {
 
 func (x *DiffLine) Reset() {
 	*x = DiffLine{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3259,7 +3516,7 @@ func (x *DiffLine) String() string {
 func (*DiffLine) ProtoMessage() {}
 
 func (x *DiffLine) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[38]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3272,7 +3529,7 @@ func (x *DiffLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffLine.ProtoReflect.Descriptor instead.
 func (*DiffLine) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{38}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DiffLine) GetKind() string {
@@ -3314,7 +3571,7 @@ type Ending struct {
 
 func (x *Ending) Reset() {
 	*x = Ending{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3583,7 @@ func (x *Ending) String() string {
 func (*Ending) ProtoMessage() {}
 
 func (x *Ending) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[39]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3596,7 @@ func (x *Ending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ending.ProtoReflect.Descriptor instead.
 func (*Ending) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{39}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Ending) GetKind() string {
@@ -3374,7 +3631,7 @@ type ReadLinesRequest struct {
 
 func (x *ReadLinesRequest) Reset() {
 	*x = ReadLinesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3386,7 +3643,7 @@ func (x *ReadLinesRequest) String() string {
 func (*ReadLinesRequest) ProtoMessage() {}
 
 func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[40]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3399,7 +3656,7 @@ func (x *ReadLinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesRequest.ProtoReflect.Descriptor instead.
 func (*ReadLinesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{40}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReadLinesRequest) GetAttempt() string {
@@ -3436,7 +3693,7 @@ type ReadLinesResponse struct {
 
 func (x *ReadLinesResponse) Reset() {
 	*x = ReadLinesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3705,7 @@ func (x *ReadLinesResponse) String() string {
 func (*ReadLinesResponse) ProtoMessage() {}
 
 func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[41]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3718,7 @@ func (x *ReadLinesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinesResponse.ProtoReflect.Descriptor instead.
 func (*ReadLinesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{41}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReadLinesResponse) GetLines() []*Line {
@@ -3515,7 +3772,7 @@ type Line struct {
 
 func (x *Line) Reset() {
 	*x = Line{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3784,7 @@ func (x *Line) String() string {
 func (*Line) ProtoMessage() {}
 
 func (x *Line) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[42]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3797,7 @@ func (x *Line) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Line.ProtoReflect.Descriptor instead.
 func (*Line) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{42}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Line) GetNumber() int64 {
@@ -3611,7 +3868,7 @@ type StepRange struct {
 
 func (x *StepRange) Reset() {
 	*x = StepRange{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3880,7 @@ func (x *StepRange) String() string {
 func (*StepRange) ProtoMessage() {}
 
 func (x *StepRange) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[43]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3893,7 @@ func (x *StepRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRange.ProtoReflect.Descriptor instead.
 func (*StepRange) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{43}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StepRange) GetStep() int32 {
@@ -3679,7 +3936,7 @@ type SearchLogRequest struct {
 
 func (x *SearchLogRequest) Reset() {
 	*x = SearchLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +3948,7 @@ func (x *SearchLogRequest) String() string {
 func (*SearchLogRequest) ProtoMessage() {}
 
 func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[44]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +3961,7 @@ func (x *SearchLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogRequest.ProtoReflect.Descriptor instead.
 func (*SearchLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{44}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SearchLogRequest) GetAttempt() string {
@@ -3745,7 +4002,7 @@ type SearchLogResponse struct {
 
 func (x *SearchLogResponse) Reset() {
 	*x = SearchLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +4014,7 @@ func (x *SearchLogResponse) String() string {
 func (*SearchLogResponse) ProtoMessage() {}
 
 func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[45]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +4027,7 @@ func (x *SearchLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchLogResponse.ProtoReflect.Descriptor instead.
 func (*SearchLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{45}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SearchLogResponse) GetLines() []int64 {
@@ -3799,7 +4056,7 @@ type FollowLogRequest struct {
 
 func (x *FollowLogRequest) Reset() {
 	*x = FollowLogRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4068,7 @@ func (x *FollowLogRequest) String() string {
 func (*FollowLogRequest) ProtoMessage() {}
 
 func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[46]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4081,7 @@ func (x *FollowLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{46}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FollowLogRequest) GetAttempt() string {
@@ -3866,7 +4123,7 @@ type FollowLogResponse struct {
 
 func (x *FollowLogResponse) Reset() {
 	*x = FollowLogResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4135,7 @@ func (x *FollowLogResponse) String() string {
 func (*FollowLogResponse) ProtoMessage() {}
 
 func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[47]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4148,7 @@ func (x *FollowLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{47}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FollowLogResponse) GetData() []byte {
@@ -3916,22 +4173,23 @@ func (x *FollowLogResponse) GetSealed() bool {
 }
 
 type Repository struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Url           string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	DefaultBranch string                 `protobuf:"bytes,4,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
-	Registered    string                 `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
-	Poll          bool                   `protobuf:"varint,6,opt,name=poll,proto3" json:"poll,omitempty"`
-	GitPath       string                 `protobuf:"bytes,7,opt,name=git_path,json=gitPath,proto3" json:"git_path,omitempty"` // where clients push captured trees
-	Schedules     []*Schedule            `protobuf:"bytes,8,rep,name=schedules,proto3" json:"schedules,omitempty"`            // of the default branch, by workflow; only of GetRepository
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Repository      string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	Name            string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Url             string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	DefaultBranch   string                 `protobuf:"bytes,4,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
+	Registered      string                 `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
+	Poll            bool                   `protobuf:"varint,6,opt,name=poll,proto3" json:"poll,omitempty"`
+	GitPath         string                 `protobuf:"bytes,7,opt,name=git_path,json=gitPath,proto3" json:"git_path,omitempty"`                         // where clients push captured trees
+	Schedules       []*Schedule            `protobuf:"bytes,8,rep,name=schedules,proto3" json:"schedules,omitempty"`                                    // of the default branch, by workflow; only of GetRepository
+	ComponentPolicy string                 `protobuf:"bytes,9,opt,name=component_policy,json=componentPolicy,proto3" json:"component_policy,omitempty"` // record, lock or require; only of GetRepository
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Repository) Reset() {
 	*x = Repository{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4201,7 @@ func (x *Repository) String() string {
 func (*Repository) ProtoMessage() {}
 
 func (x *Repository) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[48]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +4214,7 @@ func (x *Repository) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repository.ProtoReflect.Descriptor instead.
 func (*Repository) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{48}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Repository) GetRepository() string {
@@ -4015,6 +4273,205 @@ func (x *Repository) GetSchedules() []*Schedule {
 	return nil
 }
 
+func (x *Repository) GetComponentPolicy() string {
+	if x != nil {
+		return x.ComponentPolicy
+	}
+	return ""
+}
+
+type SetComponentPolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	Policy        string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetComponentPolicyRequest) Reset() {
+	*x = SetComponentPolicyRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetComponentPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetComponentPolicyRequest) ProtoMessage() {}
+
+func (x *SetComponentPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetComponentPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetComponentPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *SetComponentPolicyRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *SetComponentPolicyRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+type SetComponentPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    *Repository            `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetComponentPolicyResponse) Reset() {
+	*x = SetComponentPolicyResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetComponentPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetComponentPolicyResponse) ProtoMessage() {}
+
+func (x *SetComponentPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetComponentPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SetComponentPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *SetComponentPolicyResponse) GetRepository() *Repository {
+	if x != nil {
+		return x.Repository
+	}
+	return nil
+}
+
+type ResolveComponentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repository    string                 `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	References    []string               `protobuf:"bytes,2,rep,name=references,proto3" json:"references,omitempty"` // OWNER/NAME[/PATH]@REVISION
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveComponentsRequest) Reset() {
+	*x = ResolveComponentsRequest{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveComponentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveComponentsRequest) ProtoMessage() {}
+
+func (x *ResolveComponentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveComponentsRequest.ProtoReflect.Descriptor instead.
+func (*ResolveComponentsRequest) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ResolveComponentsRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ResolveComponentsRequest) GetReferences() []string {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+type ResolveComponentsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Components    []*Component           `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"` // in the order of the references
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveComponentsResponse) Reset() {
+	*x = ResolveComponentsResponse{}
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveComponentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveComponentsResponse) ProtoMessage() {}
+
+func (x *ResolveComponentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveComponentsResponse.ProtoReflect.Descriptor instead.
+func (*ResolveComponentsResponse) Descriptor() ([]byte, []int) {
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ResolveComponentsResponse) GetComponents() []*Component {
+	if x != nil {
+		return x.Components
+	}
+	return nil
+}
+
 // Schedule is one entry of on.schedule of a workflow.
 type Schedule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4031,7 +4488,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4500,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[49]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4513,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{49}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Schedule) GetWorkflow() string {
@@ -4123,7 +4580,7 @@ type Occurrence struct {
 
 func (x *Occurrence) Reset() {
 	*x = Occurrence{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +4592,7 @@ func (x *Occurrence) String() string {
 func (*Occurrence) ProtoMessage() {}
 
 func (x *Occurrence) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[50]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +4605,7 @@ func (x *Occurrence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
 func (*Occurrence) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{50}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Occurrence) GetOccurrence() string {
@@ -4205,7 +4662,7 @@ type AddRepositoryRequest struct {
 
 func (x *AddRepositoryRequest) Reset() {
 	*x = AddRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4217,7 +4674,7 @@ func (x *AddRepositoryRequest) String() string {
 func (*AddRepositoryRequest) ProtoMessage() {}
 
 func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[51]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4230,7 +4687,7 @@ func (x *AddRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*AddRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{51}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AddRepositoryRequest) GetName() string {
@@ -4273,7 +4730,7 @@ type AddRepositoryResponse struct {
 
 func (x *AddRepositoryResponse) Reset() {
 	*x = AddRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4285,7 +4742,7 @@ func (x *AddRepositoryResponse) String() string {
 func (*AddRepositoryResponse) ProtoMessage() {}
 
 func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[52]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4298,7 +4755,7 @@ func (x *AddRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*AddRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{52}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AddRepositoryResponse) GetRepository() *Repository {
@@ -4337,7 +4794,7 @@ type ListRepositoriesRequest struct {
 
 func (x *ListRepositoriesRequest) Reset() {
 	*x = ListRepositoriesRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4349,7 +4806,7 @@ func (x *ListRepositoriesRequest) String() string {
 func (*ListRepositoriesRequest) ProtoMessage() {}
 
 func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[53]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4362,7 +4819,7 @@ func (x *ListRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{53}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
 }
 
 type ListRepositoriesResponse struct {
@@ -4374,7 +4831,7 @@ type ListRepositoriesResponse struct {
 
 func (x *ListRepositoriesResponse) Reset() {
 	*x = ListRepositoriesResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4386,7 +4843,7 @@ func (x *ListRepositoriesResponse) String() string {
 func (*ListRepositoriesResponse) ProtoMessage() {}
 
 func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[54]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4399,7 +4856,7 @@ func (x *ListRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{54}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListRepositoriesResponse) GetRepositories() []*Repository {
@@ -4418,7 +4875,7 @@ type GetRepositoryRequest struct {
 
 func (x *GetRepositoryRequest) Reset() {
 	*x = GetRepositoryRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4430,7 +4887,7 @@ func (x *GetRepositoryRequest) String() string {
 func (*GetRepositoryRequest) ProtoMessage() {}
 
 func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[55]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4443,7 +4900,7 @@ func (x *GetRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*GetRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{55}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetRepositoryRequest) GetRepository() string {
@@ -4462,7 +4919,7 @@ type GetRepositoryResponse struct {
 
 func (x *GetRepositoryResponse) Reset() {
 	*x = GetRepositoryResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4474,7 +4931,7 @@ func (x *GetRepositoryResponse) String() string {
 func (*GetRepositoryResponse) ProtoMessage() {}
 
 func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[56]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4487,7 +4944,7 @@ func (x *GetRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*GetRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{56}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetRepositoryResponse) GetRepository() *Repository {
@@ -4507,7 +4964,7 @@ type ListWorkflowsRequest struct {
 
 func (x *ListWorkflowsRequest) Reset() {
 	*x = ListWorkflowsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4519,7 +4976,7 @@ func (x *ListWorkflowsRequest) String() string {
 func (*ListWorkflowsRequest) ProtoMessage() {}
 
 func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[57]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4532,7 +4989,7 @@ func (x *ListWorkflowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{57}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListWorkflowsRequest) GetRepository() string {
@@ -4560,7 +5017,7 @@ type ListWorkflowsResponse struct {
 
 func (x *ListWorkflowsResponse) Reset() {
 	*x = ListWorkflowsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4572,7 +5029,7 @@ func (x *ListWorkflowsResponse) String() string {
 func (*ListWorkflowsResponse) ProtoMessage() {}
 
 func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[58]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4585,7 +5042,7 @@ func (x *ListWorkflowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkflowsResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkflowsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{58}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListWorkflowsResponse) GetRef() string {
@@ -4624,7 +5081,7 @@ type Workflow struct {
 
 func (x *Workflow) Reset() {
 	*x = Workflow{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +5093,7 @@ func (x *Workflow) String() string {
 func (*Workflow) ProtoMessage() {}
 
 func (x *Workflow) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[59]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +5106,7 @@ func (x *Workflow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workflow.ProtoReflect.Descriptor instead.
 func (*Workflow) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{59}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Workflow) GetPath() string {
@@ -4712,7 +5169,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +5181,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[60]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +5194,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{60}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Withdrawal) GetWorkflow() string {
@@ -4812,7 +5269,7 @@ type ListWithdrawalsRequest struct {
 
 func (x *ListWithdrawalsRequest) Reset() {
 	*x = ListWithdrawalsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +5281,7 @@ func (x *ListWithdrawalsRequest) String() string {
 func (*ListWithdrawalsRequest) ProtoMessage() {}
 
 func (x *ListWithdrawalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[61]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +5294,7 @@ func (x *ListWithdrawalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWithdrawalsRequest.ProtoReflect.Descriptor instead.
 func (*ListWithdrawalsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{61}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListWithdrawalsRequest) GetRepository() string {
@@ -4856,7 +5313,7 @@ type ListWithdrawalsResponse struct {
 
 func (x *ListWithdrawalsResponse) Reset() {
 	*x = ListWithdrawalsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +5325,7 @@ func (x *ListWithdrawalsResponse) String() string {
 func (*ListWithdrawalsResponse) ProtoMessage() {}
 
 func (x *ListWithdrawalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[62]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +5338,7 @@ func (x *ListWithdrawalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWithdrawalsResponse.ProtoReflect.Descriptor instead.
 func (*ListWithdrawalsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{62}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListWithdrawalsResponse) GetWithdrawals() []*Withdrawal {
@@ -4905,7 +5362,7 @@ type WithdrawRequest struct {
 
 func (x *WithdrawRequest) Reset() {
 	*x = WithdrawRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +5374,7 @@ func (x *WithdrawRequest) String() string {
 func (*WithdrawRequest) ProtoMessage() {}
 
 func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[63]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5387,7 @@ func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{63}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *WithdrawRequest) GetRepository() string {
@@ -4986,7 +5443,7 @@ type WithdrawResponse struct {
 
 func (x *WithdrawResponse) Reset() {
 	*x = WithdrawResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5455,7 @@ func (x *WithdrawResponse) String() string {
 func (*WithdrawResponse) ProtoMessage() {}
 
 func (x *WithdrawResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[64]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5468,7 @@ func (x *WithdrawResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{64}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *WithdrawResponse) GetWithdrawals() []*Withdrawal {
@@ -5049,7 +5506,7 @@ type WorkflowInput struct {
 
 func (x *WorkflowInput) Reset() {
 	*x = WorkflowInput{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5518,7 @@ func (x *WorkflowInput) String() string {
 func (*WorkflowInput) ProtoMessage() {}
 
 func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[65]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5531,7 @@ func (x *WorkflowInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowInput.ProtoReflect.Descriptor instead.
 func (*WorkflowInput) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{65}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *WorkflowInput) GetName() string {
@@ -5132,7 +5589,7 @@ type NotifyPushRequest struct {
 
 func (x *NotifyPushRequest) Reset() {
 	*x = NotifyPushRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5144,7 +5601,7 @@ func (x *NotifyPushRequest) String() string {
 func (*NotifyPushRequest) ProtoMessage() {}
 
 func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[66]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5157,7 +5614,7 @@ func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
 func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{66}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NotifyPushRequest) GetRepository() string {
@@ -5207,7 +5664,7 @@ type NotifyPushResponse struct {
 
 func (x *NotifyPushResponse) Reset() {
 	*x = NotifyPushResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5676,7 @@ func (x *NotifyPushResponse) String() string {
 func (*NotifyPushResponse) ProtoMessage() {}
 
 func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[67]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5689,7 @@ func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
 func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{67}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NotifyPushResponse) GetRuns() []*Run {
@@ -5279,7 +5736,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5291,7 +5748,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[68]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5304,7 +5761,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{68}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Pool) GetPool() string {
@@ -5371,7 +5828,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5383,7 +5840,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[69]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5396,7 +5853,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{69}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{77}
 }
 
 type ListPoolsResponse struct {
@@ -5408,7 +5865,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5420,7 +5877,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[70]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5433,7 +5890,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{70}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -5462,7 +5919,7 @@ type Runner struct {
 
 func (x *Runner) Reset() {
 	*x = Runner{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5474,7 +5931,7 @@ func (x *Runner) String() string {
 func (*Runner) ProtoMessage() {}
 
 func (x *Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[71]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5487,7 +5944,7 @@ func (x *Runner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Runner.ProtoReflect.Descriptor instead.
 func (*Runner) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{71}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Runner) GetRunner() string {
@@ -5575,7 +6032,7 @@ type ListRunnersRequest struct {
 
 func (x *ListRunnersRequest) Reset() {
 	*x = ListRunnersRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +6044,7 @@ func (x *ListRunnersRequest) String() string {
 func (*ListRunnersRequest) ProtoMessage() {}
 
 func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[72]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +6057,7 @@ func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
 func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{72}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{80}
 }
 
 type ListRunnersResponse struct {
@@ -5612,7 +6069,7 @@ type ListRunnersResponse struct {
 
 func (x *ListRunnersResponse) Reset() {
 	*x = ListRunnersResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5624,7 +6081,7 @@ func (x *ListRunnersResponse) String() string {
 func (*ListRunnersResponse) ProtoMessage() {}
 
 func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[73]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5637,7 +6094,7 @@ func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
 func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{73}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListRunnersResponse) GetRunners() []*Runner {
@@ -5657,7 +6114,7 @@ type CreateRegistrationTokenRequest struct {
 
 func (x *CreateRegistrationTokenRequest) Reset() {
 	*x = CreateRegistrationTokenRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +6126,7 @@ func (x *CreateRegistrationTokenRequest) String() string {
 func (*CreateRegistrationTokenRequest) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[74]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +6139,7 @@ func (x *CreateRegistrationTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{74}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CreateRegistrationTokenRequest) GetPool() string {
@@ -5709,7 +6166,7 @@ type CreateRegistrationTokenResponse struct {
 
 func (x *CreateRegistrationTokenResponse) Reset() {
 	*x = CreateRegistrationTokenResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5721,7 +6178,7 @@ func (x *CreateRegistrationTokenResponse) String() string {
 func (*CreateRegistrationTokenResponse) ProtoMessage() {}
 
 func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[75]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5734,7 +6191,7 @@ func (x *CreateRegistrationTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRegistrationTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateRegistrationTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{75}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CreateRegistrationTokenResponse) GetToken() string {
@@ -5760,7 +6217,7 @@ type RemoveRunnerRequest struct {
 
 func (x *RemoveRunnerRequest) Reset() {
 	*x = RemoveRunnerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5772,7 +6229,7 @@ func (x *RemoveRunnerRequest) String() string {
 func (*RemoveRunnerRequest) ProtoMessage() {}
 
 func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[76]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5785,7 +6242,7 @@ func (x *RemoveRunnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{76}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *RemoveRunnerRequest) GetRunner() string {
@@ -5803,7 +6260,7 @@ type RemoveRunnerResponse struct {
 
 func (x *RemoveRunnerResponse) Reset() {
 	*x = RemoveRunnerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5815,7 +6272,7 @@ func (x *RemoveRunnerResponse) String() string {
 func (*RemoveRunnerResponse) ProtoMessage() {}
 
 func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[77]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5828,7 +6285,7 @@ func (x *RemoveRunnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunnerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunnerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{77}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{85}
 }
 
 type LintRequest struct {
@@ -5842,7 +6299,7 @@ type LintRequest struct {
 
 func (x *LintRequest) Reset() {
 	*x = LintRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5854,7 +6311,7 @@ func (x *LintRequest) String() string {
 func (*LintRequest) ProtoMessage() {}
 
 func (x *LintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[78]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5867,7 +6324,7 @@ func (x *LintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintRequest.ProtoReflect.Descriptor instead.
 func (*LintRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{78}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *LintRequest) GetPath() string {
@@ -5901,7 +6358,7 @@ type LintResponse struct {
 
 func (x *LintResponse) Reset() {
 	*x = LintResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5913,7 +6370,7 @@ func (x *LintResponse) String() string {
 func (*LintResponse) ProtoMessage() {}
 
 func (x *LintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[79]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5926,7 +6383,7 @@ func (x *LintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LintResponse.ProtoReflect.Descriptor instead.
 func (*LintResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{79}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *LintResponse) GetDiagnostics() []*Diagnostic {
@@ -5958,7 +6415,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5970,7 +6427,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[80]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5983,7 +6440,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{80}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Diagnostic) GetCode() string {
@@ -6043,7 +6500,7 @@ type CreateSignInLinkRequest struct {
 
 func (x *CreateSignInLinkRequest) Reset() {
 	*x = CreateSignInLinkRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6055,7 +6512,7 @@ func (x *CreateSignInLinkRequest) String() string {
 func (*CreateSignInLinkRequest) ProtoMessage() {}
 
 func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[81]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6068,7 +6525,7 @@ func (x *CreateSignInLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkRequest.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{81}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{89}
 }
 
 type CreateSignInLinkResponse struct {
@@ -6081,7 +6538,7 @@ type CreateSignInLinkResponse struct {
 
 func (x *CreateSignInLinkResponse) Reset() {
 	*x = CreateSignInLinkResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[82]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6093,7 +6550,7 @@ func (x *CreateSignInLinkResponse) String() string {
 func (*CreateSignInLinkResponse) ProtoMessage() {}
 
 func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[82]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6106,7 +6563,7 @@ func (x *CreateSignInLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSignInLinkResponse.ProtoReflect.Descriptor instead.
 func (*CreateSignInLinkResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{82}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *CreateSignInLinkResponse) GetPath() string {
@@ -6131,7 +6588,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[83]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6143,7 +6600,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[83]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6156,7 +6613,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{83}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{91}
 }
 
 type GetServerResponse struct {
@@ -6173,7 +6630,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[84]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6185,7 +6642,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[84]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6198,7 +6655,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{84}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *GetServerResponse) GetVersion() string {
@@ -6259,7 +6716,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[85]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6271,7 +6728,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[85]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6284,7 +6741,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{85}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Partition) GetPartition() string {
@@ -6350,7 +6807,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[86]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6362,7 +6819,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[86]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6375,7 +6832,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{86}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Member) GetName() string {
@@ -6438,7 +6895,7 @@ type ErrorInfo struct {
 
 func (x *ErrorInfo) Reset() {
 	*x = ErrorInfo{}
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[87]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6450,7 +6907,7 @@ func (x *ErrorInfo) String() string {
 func (*ErrorInfo) ProtoMessage() {}
 
 func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fairlead_v1_fairlead_proto_msgTypes[87]
+	mi := &file_fairlead_v1_fairlead_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6463,7 +6920,7 @@ func (x *ErrorInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorInfo.ProtoReflect.Descriptor instead.
 func (*ErrorInfo) Descriptor() ([]byte, []int) {
-	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{87}
+	return file_fairlead_v1_fairlead_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ErrorInfo) GetCode() string {
@@ -6586,7 +7043,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x05proof\x18\x03 \x01(\tR\x05proof\"?\n" +
 	"\x0fWatchRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x1a\n" +
-	"\btimeline\x18\x02 \x01(\bR\btimeline\"\xfb\x03\n" +
+	"\btimeline\x18\x02 \x01(\bR\btimeline\"\xb3\x04\n" +
 	"\x03Run\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x121\n" +
 	"\asummary\x18\x02 \x01(\v2\x17.fairlead.v1.RunSummaryR\asummary\x12\x18\n" +
@@ -6605,7 +7062,29 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x04R\aversion\x12\x1c\n" +
 	"\tattention\x18\x0e \x01(\bR\tattention\x12\x10\n" +
 	"\x03url\x18\x0f \x01(\tR\x03url\x12 \n" +
-	"\vdiagnostics\x18\x10 \x03(\tR\vdiagnostics\"\x93\x01\n" +
+	"\vdiagnostics\x18\x10 \x03(\tR\vdiagnostics\x126\n" +
+	"\n" +
+	"components\x18\x11 \x03(\v2\x16.fairlead.v1.ComponentR\n" +
+	"components\"\xa1\x01\n" +
+	"\tComponent\x12\x1c\n" +
+	"\treference\x18\x01 \x01(\tR\treference\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04file\x18\x03 \x01(\tR\x04file\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\fR\x04text\x12\x1c\n" +
+	"\tcommitted\x18\x06 \x01(\tR\tcommitted\"N\n" +
+	"\x18ListComponentRunsRequest\x12\x1c\n" +
+	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"}\n" +
+	"\x19ListComponentRunsResponse\x12-\n" +
+	"\x04runs\x18\x01 \x03(\v2\x19.fairlead.v1.ComponentRunR\x04runs\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\x12\x1b\n" +
+	"\tlooked_at\x18\x03 \x01(\x05R\blookedAt\"q\n" +
+	"\fComponentRun\x12)\n" +
+	"\x03run\x18\x01 \x01(\v2\x17.fairlead.v1.RunSummaryR\x03run\x126\n" +
+	"\n" +
+	"components\x18\x02 \x03(\v2\x16.fairlead.v1.ComponentR\n" +
+	"components\"\x93\x01\n" +
 	"\x05Round\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x16\n" +
@@ -6863,7 +7342,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x11FollowLogResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"\xfd\x01\n" +
+	"\x06sealed\x18\x03 \x01(\bR\x06sealed\"\xa8\x02\n" +
 	"\n" +
 	"Repository\x12\x1e\n" +
 	"\n" +
@@ -6877,7 +7356,28 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"registered\x12\x12\n" +
 	"\x04poll\x18\x06 \x01(\bR\x04poll\x12\x19\n" +
 	"\bgit_path\x18\a \x01(\tR\agitPath\x123\n" +
-	"\tschedules\x18\b \x03(\v2\x15.fairlead.v1.ScheduleR\tschedules\"\xcb\x01\n" +
+	"\tschedules\x18\b \x03(\v2\x15.fairlead.v1.ScheduleR\tschedules\x12)\n" +
+	"\x10component_policy\x18\t \x01(\tR\x0fcomponentPolicy\"S\n" +
+	"\x19SetComponentPolicyRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\"U\n" +
+	"\x1aSetComponentPolicyResponse\x127\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\v2\x17.fairlead.v1.RepositoryR\n" +
+	"repository\"Z\n" +
+	"\x18ResolveComponentsRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x1e\n" +
+	"\n" +
+	"references\x18\x02 \x03(\tR\n" +
+	"references\"S\n" +
+	"\x19ResolveComponentsResponse\x126\n" +
+	"\n" +
+	"components\x18\x01 \x03(\v2\x16.fairlead.v1.ComponentR\n" +
+	"components\"\xcb\x01\n" +
 	"\bSchedule\x12\x1a\n" +
 	"\bworkflow\x18\x01 \x01(\tR\bworkflow\x12\x12\n" +
 	"\x04cron\x18\x02 \x01(\tR\x04cron\x12\x1a\n" +
@@ -7080,7 +7580,8 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x04 \x03(\v2\x17.fairlead.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
 	"\achoices\x18\x05 \x03(\tR\achoices\x12\x18\n" +
 	"\amessage\x18\x06 \x01(\tR\amessage\x12.\n" +
-	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xb7\t\n" +
+	"\x13retry_after_seconds\x18\a \x01(\x05R\x11retryAfterSeconds2\xc0\n" +
+	"\n" +
 	"\n" +
 	"RunService\x12c\n" +
 	"\tCreateRun\x12\x1d.fairlead.v1.CreateRunRequest\x1a\x1e.fairlead.v1.CreateRunResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/v1/runs\x12`\n" +
@@ -7090,7 +7591,8 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\tCancelRun\x12\x1d.fairlead.v1.CancelRunRequest\x1a\x1e.fairlead.v1.CancelRunResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/runs/{run}/cancellation\x12m\n" +
 	"\bRerunRun\x12\x1c.fairlead.v1.RerunRunRequest\x1a\x1d.fairlead.v1.RerunRunResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/v1/runs/{run}/rounds\x12o\n" +
 	"\bRetryJob\x12\x1c.fairlead.v1.RetryJobRequest\x1a\x1d.fairlead.v1.RetryJobResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/jobs/{job}/attempts\x12\x8c\x01\n" +
-	"\rSettleAttempt\x12!.fairlead.v1.SettleAttemptRequest\x1a\".fairlead.v1.SettleAttemptResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/attempts/{attempt}/reconciliation\x12d\n" +
+	"\rSettleAttempt\x12!.fairlead.v1.SettleAttemptRequest\x1a\".fairlead.v1.SettleAttemptResponse\"4\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/attempts/{attempt}/reconciliation\x12\x86\x01\n" +
+	"\x11ListComponentRuns\x12%.fairlead.v1.ListComponentRunsRequest\x1a&.fairlead.v1.ListComponentRunsResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/components/runs\x90\x02\x01\x12d\n" +
 	"\x06WhyRun\x12\x1a.fairlead.v1.WhyRunRequest\x1a\x1b.fairlead.v1.WhyRunResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/runs/{run}/why\x90\x02\x01\x12p\n" +
 	"\tReplayRun\x12\x1d.fairlead.v1.ReplayRunRequest\x1a\x1e.fairlead.v1.ReplayRunResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/runs/{run}/replay\x90\x02\x01\x12s\n" +
 	"\bDiffRuns\x12\x1c.fairlead.v1.DiffRunsRequest\x1a\x1d.fairlead.v1.DiffRunsResponse\"*\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/runs/{run}/diff/{other}\x90\x02\x012\xd2\x02\n" +
@@ -7098,14 +7600,17 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"LogService\x12w\n" +
 	"\tReadLines\x12\x1d.fairlead.v1.ReadLinesRequest\x1a\x1e.fairlead.v1.ReadLinesResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/attempts/{attempt}/lines\x90\x02\x01\x12x\n" +
 	"\tSearchLog\x12\x1d.fairlead.v1.SearchLogRequest\x1a\x1e.fairlead.v1.SearchLogResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/attempts/{attempt}/search\x90\x02\x01\x12Q\n" +
-	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\xc9\a\n" +
+	"\tFollowLog\x12\x1d.fairlead.v1.FollowLogRequest\x1a\x1e.fairlead.v1.FollowLogResponse\"\x03\x90\x02\x010\x012\x8e\n" +
+	"\n" +
 	"\x11RepositoryService\x12w\n" +
 	"\rAddRepository\x12!.fairlead.v1.AddRepositoryRequest\x1a\".fairlead.v1.AddRepositoryResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/repositories\x12\x80\x01\n" +
 	"\x10ListRepositories\x12$.fairlead.v1.ListRepositoriesRequest\x1a%.fairlead.v1.ListRepositoriesResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/repositories\x90\x02\x01\x12\x84\x01\n" +
 	"\rGetRepository\x12!.fairlead.v1.GetRepositoryRequest\x1a\".fairlead.v1.GetRepositoryResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/repositories/{repository}\x90\x02\x01\x12\x8e\x01\n" +
 	"\rListWorkflows\x12!.fairlead.v1.ListWorkflowsRequest\x1a\".fairlead.v1.ListWorkflowsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/repositories/{repository}/workflows\x90\x02\x01\x12\x96\x01\n" +
 	"\x0fListWithdrawals\x12#.fairlead.v1.ListWithdrawalsRequest\x1a$.fairlead.v1.ListWithdrawalsResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/repositories/{repository}/withdrawals\x90\x02\x01\x12\x81\x01\n" +
-	"\bWithdraw\x12\x1c.fairlead.v1.WithdrawRequest\x1a\x1d.fairlead.v1.WithdrawResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/repositories/{repository}/withdrawals\x12\x82\x01\n" +
+	"\bWithdraw\x12\x1c.fairlead.v1.WithdrawRequest\x1a\x1d.fairlead.v1.WithdrawResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/repositories/{repository}/withdrawals\x12\xa4\x01\n" +
+	"\x12SetComponentPolicy\x12&.fairlead.v1.SetComponentPolicyRequest\x1a'.fairlead.v1.SetComponentPolicyResponse\"=\x82\xd3\xe4\x93\x027:\x01*\"2/api/v1/repositories/{repository}/component-policy\x12\x9b\x01\n" +
+	"\x11ResolveComponents\x12%.fairlead.v1.ResolveComponentsRequest\x1a&.fairlead.v1.ResolveComponentsResponse\"7\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/repositories/{repository}/components\x12\x82\x01\n" +
 	"\n" +
 	"NotifyPush\x12\x1e.fairlead.v1.NotifyPushRequest\x1a\x1f.fairlead.v1.NotifyPushResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/repositories/{repository}/pushes2\x84\x04\n" +
 	"\vPoolService\x12d\n" +
@@ -7132,7 +7637,7 @@ func file_fairlead_v1_fairlead_proto_rawDescGZIP() []byte {
 	return file_fairlead_v1_fairlead_proto_rawDescData
 }
 
-var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_fairlead_v1_fairlead_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
 var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*CreateRunRequest)(nil),                // 0: fairlead.v1.CreateRunRequest
 	(*CreateRunResponse)(nil),               // 1: fairlead.v1.CreateRunResponse
@@ -7143,199 +7648,219 @@ var file_fairlead_v1_fairlead_proto_goTypes = []any{
 	(*GetRunResponse)(nil),                  // 6: fairlead.v1.GetRunResponse
 	(*WatchRunRequest)(nil),                 // 7: fairlead.v1.WatchRunRequest
 	(*Run)(nil),                             // 8: fairlead.v1.Run
-	(*Round)(nil),                           // 9: fairlead.v1.Round
-	(*Job)(nil),                             // 10: fairlead.v1.Job
-	(*Output)(nil),                          // 11: fairlead.v1.Output
-	(*Segment)(nil),                         // 12: fairlead.v1.Segment
-	(*Attempt)(nil),                         // 13: fairlead.v1.Attempt
-	(*Requested)(nil),                       // 14: fairlead.v1.Requested
-	(*Observation)(nil),                     // 15: fairlead.v1.Observation
-	(*Step)(nil),                            // 16: fairlead.v1.Step
-	(*LogInfo)(nil),                         // 17: fairlead.v1.LogInfo
-	(*Sentence)(nil),                        // 18: fairlead.v1.Sentence
-	(*CancelRunRequest)(nil),                // 19: fairlead.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),               // 20: fairlead.v1.CancelRunResponse
-	(*RerunRunRequest)(nil),                 // 21: fairlead.v1.RerunRunRequest
-	(*RerunRunResponse)(nil),                // 22: fairlead.v1.RerunRunResponse
-	(*RetryJobRequest)(nil),                 // 23: fairlead.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),                // 24: fairlead.v1.RetryJobResponse
-	(*SettleAttemptRequest)(nil),            // 25: fairlead.v1.SettleAttemptRequest
-	(*SettleAttemptResponse)(nil),           // 26: fairlead.v1.SettleAttemptResponse
-	(*WhyRunRequest)(nil),                   // 27: fairlead.v1.WhyRunRequest
-	(*WhyRunResponse)(nil),                  // 28: fairlead.v1.WhyRunResponse
-	(*Explanation)(nil),                     // 29: fairlead.v1.Explanation
-	(*Because)(nil),                         // 30: fairlead.v1.Because
-	(*ContextValue)(nil),                    // 31: fairlead.v1.ContextValue
-	(*ReplayRunRequest)(nil),                // 32: fairlead.v1.ReplayRunRequest
-	(*ReplayRunResponse)(nil),               // 33: fairlead.v1.ReplayRunResponse
-	(*ReplayedDecision)(nil),                // 34: fairlead.v1.ReplayedDecision
-	(*DiffRunsRequest)(nil),                 // 35: fairlead.v1.DiffRunsRequest
-	(*DiffRunsResponse)(nil),                // 36: fairlead.v1.DiffRunsResponse
-	(*Difference)(nil),                      // 37: fairlead.v1.Difference
-	(*DiffLine)(nil),                        // 38: fairlead.v1.DiffLine
-	(*Ending)(nil),                          // 39: fairlead.v1.Ending
-	(*ReadLinesRequest)(nil),                // 40: fairlead.v1.ReadLinesRequest
-	(*ReadLinesResponse)(nil),               // 41: fairlead.v1.ReadLinesResponse
-	(*Line)(nil),                            // 42: fairlead.v1.Line
-	(*StepRange)(nil),                       // 43: fairlead.v1.StepRange
-	(*SearchLogRequest)(nil),                // 44: fairlead.v1.SearchLogRequest
-	(*SearchLogResponse)(nil),               // 45: fairlead.v1.SearchLogResponse
-	(*FollowLogRequest)(nil),                // 46: fairlead.v1.FollowLogRequest
-	(*FollowLogResponse)(nil),               // 47: fairlead.v1.FollowLogResponse
-	(*Repository)(nil),                      // 48: fairlead.v1.Repository
-	(*Schedule)(nil),                        // 49: fairlead.v1.Schedule
-	(*Occurrence)(nil),                      // 50: fairlead.v1.Occurrence
-	(*AddRepositoryRequest)(nil),            // 51: fairlead.v1.AddRepositoryRequest
-	(*AddRepositoryResponse)(nil),           // 52: fairlead.v1.AddRepositoryResponse
-	(*ListRepositoriesRequest)(nil),         // 53: fairlead.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),        // 54: fairlead.v1.ListRepositoriesResponse
-	(*GetRepositoryRequest)(nil),            // 55: fairlead.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),           // 56: fairlead.v1.GetRepositoryResponse
-	(*ListWorkflowsRequest)(nil),            // 57: fairlead.v1.ListWorkflowsRequest
-	(*ListWorkflowsResponse)(nil),           // 58: fairlead.v1.ListWorkflowsResponse
-	(*Workflow)(nil),                        // 59: fairlead.v1.Workflow
-	(*Withdrawal)(nil),                      // 60: fairlead.v1.Withdrawal
-	(*ListWithdrawalsRequest)(nil),          // 61: fairlead.v1.ListWithdrawalsRequest
-	(*ListWithdrawalsResponse)(nil),         // 62: fairlead.v1.ListWithdrawalsResponse
-	(*WithdrawRequest)(nil),                 // 63: fairlead.v1.WithdrawRequest
-	(*WithdrawResponse)(nil),                // 64: fairlead.v1.WithdrawResponse
-	(*WorkflowInput)(nil),                   // 65: fairlead.v1.WorkflowInput
-	(*NotifyPushRequest)(nil),               // 66: fairlead.v1.NotifyPushRequest
-	(*NotifyPushResponse)(nil),              // 67: fairlead.v1.NotifyPushResponse
-	(*Pool)(nil),                            // 68: fairlead.v1.Pool
-	(*ListPoolsRequest)(nil),                // 69: fairlead.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),               // 70: fairlead.v1.ListPoolsResponse
-	(*Runner)(nil),                          // 71: fairlead.v1.Runner
-	(*ListRunnersRequest)(nil),              // 72: fairlead.v1.ListRunnersRequest
-	(*ListRunnersResponse)(nil),             // 73: fairlead.v1.ListRunnersResponse
-	(*CreateRegistrationTokenRequest)(nil),  // 74: fairlead.v1.CreateRegistrationTokenRequest
-	(*CreateRegistrationTokenResponse)(nil), // 75: fairlead.v1.CreateRegistrationTokenResponse
-	(*RemoveRunnerRequest)(nil),             // 76: fairlead.v1.RemoveRunnerRequest
-	(*RemoveRunnerResponse)(nil),            // 77: fairlead.v1.RemoveRunnerResponse
-	(*LintRequest)(nil),                     // 78: fairlead.v1.LintRequest
-	(*LintResponse)(nil),                    // 79: fairlead.v1.LintResponse
-	(*Diagnostic)(nil),                      // 80: fairlead.v1.Diagnostic
-	(*CreateSignInLinkRequest)(nil),         // 81: fairlead.v1.CreateSignInLinkRequest
-	(*CreateSignInLinkResponse)(nil),        // 82: fairlead.v1.CreateSignInLinkResponse
-	(*GetServerRequest)(nil),                // 83: fairlead.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 84: fairlead.v1.GetServerResponse
-	(*Partition)(nil),                       // 85: fairlead.v1.Partition
-	(*Member)(nil),                          // 86: fairlead.v1.Member
-	(*ErrorInfo)(nil),                       // 87: fairlead.v1.ErrorInfo
-	nil,                                     // 88: fairlead.v1.CreateRunRequest.InputsEntry
+	(*Component)(nil),                       // 9: fairlead.v1.Component
+	(*ListComponentRunsRequest)(nil),        // 10: fairlead.v1.ListComponentRunsRequest
+	(*ListComponentRunsResponse)(nil),       // 11: fairlead.v1.ListComponentRunsResponse
+	(*ComponentRun)(nil),                    // 12: fairlead.v1.ComponentRun
+	(*Round)(nil),                           // 13: fairlead.v1.Round
+	(*Job)(nil),                             // 14: fairlead.v1.Job
+	(*Output)(nil),                          // 15: fairlead.v1.Output
+	(*Segment)(nil),                         // 16: fairlead.v1.Segment
+	(*Attempt)(nil),                         // 17: fairlead.v1.Attempt
+	(*Requested)(nil),                       // 18: fairlead.v1.Requested
+	(*Observation)(nil),                     // 19: fairlead.v1.Observation
+	(*Step)(nil),                            // 20: fairlead.v1.Step
+	(*LogInfo)(nil),                         // 21: fairlead.v1.LogInfo
+	(*Sentence)(nil),                        // 22: fairlead.v1.Sentence
+	(*CancelRunRequest)(nil),                // 23: fairlead.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),               // 24: fairlead.v1.CancelRunResponse
+	(*RerunRunRequest)(nil),                 // 25: fairlead.v1.RerunRunRequest
+	(*RerunRunResponse)(nil),                // 26: fairlead.v1.RerunRunResponse
+	(*RetryJobRequest)(nil),                 // 27: fairlead.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                // 28: fairlead.v1.RetryJobResponse
+	(*SettleAttemptRequest)(nil),            // 29: fairlead.v1.SettleAttemptRequest
+	(*SettleAttemptResponse)(nil),           // 30: fairlead.v1.SettleAttemptResponse
+	(*WhyRunRequest)(nil),                   // 31: fairlead.v1.WhyRunRequest
+	(*WhyRunResponse)(nil),                  // 32: fairlead.v1.WhyRunResponse
+	(*Explanation)(nil),                     // 33: fairlead.v1.Explanation
+	(*Because)(nil),                         // 34: fairlead.v1.Because
+	(*ContextValue)(nil),                    // 35: fairlead.v1.ContextValue
+	(*ReplayRunRequest)(nil),                // 36: fairlead.v1.ReplayRunRequest
+	(*ReplayRunResponse)(nil),               // 37: fairlead.v1.ReplayRunResponse
+	(*ReplayedDecision)(nil),                // 38: fairlead.v1.ReplayedDecision
+	(*DiffRunsRequest)(nil),                 // 39: fairlead.v1.DiffRunsRequest
+	(*DiffRunsResponse)(nil),                // 40: fairlead.v1.DiffRunsResponse
+	(*Difference)(nil),                      // 41: fairlead.v1.Difference
+	(*DiffLine)(nil),                        // 42: fairlead.v1.DiffLine
+	(*Ending)(nil),                          // 43: fairlead.v1.Ending
+	(*ReadLinesRequest)(nil),                // 44: fairlead.v1.ReadLinesRequest
+	(*ReadLinesResponse)(nil),               // 45: fairlead.v1.ReadLinesResponse
+	(*Line)(nil),                            // 46: fairlead.v1.Line
+	(*StepRange)(nil),                       // 47: fairlead.v1.StepRange
+	(*SearchLogRequest)(nil),                // 48: fairlead.v1.SearchLogRequest
+	(*SearchLogResponse)(nil),               // 49: fairlead.v1.SearchLogResponse
+	(*FollowLogRequest)(nil),                // 50: fairlead.v1.FollowLogRequest
+	(*FollowLogResponse)(nil),               // 51: fairlead.v1.FollowLogResponse
+	(*Repository)(nil),                      // 52: fairlead.v1.Repository
+	(*SetComponentPolicyRequest)(nil),       // 53: fairlead.v1.SetComponentPolicyRequest
+	(*SetComponentPolicyResponse)(nil),      // 54: fairlead.v1.SetComponentPolicyResponse
+	(*ResolveComponentsRequest)(nil),        // 55: fairlead.v1.ResolveComponentsRequest
+	(*ResolveComponentsResponse)(nil),       // 56: fairlead.v1.ResolveComponentsResponse
+	(*Schedule)(nil),                        // 57: fairlead.v1.Schedule
+	(*Occurrence)(nil),                      // 58: fairlead.v1.Occurrence
+	(*AddRepositoryRequest)(nil),            // 59: fairlead.v1.AddRepositoryRequest
+	(*AddRepositoryResponse)(nil),           // 60: fairlead.v1.AddRepositoryResponse
+	(*ListRepositoriesRequest)(nil),         // 61: fairlead.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),        // 62: fairlead.v1.ListRepositoriesResponse
+	(*GetRepositoryRequest)(nil),            // 63: fairlead.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),           // 64: fairlead.v1.GetRepositoryResponse
+	(*ListWorkflowsRequest)(nil),            // 65: fairlead.v1.ListWorkflowsRequest
+	(*ListWorkflowsResponse)(nil),           // 66: fairlead.v1.ListWorkflowsResponse
+	(*Workflow)(nil),                        // 67: fairlead.v1.Workflow
+	(*Withdrawal)(nil),                      // 68: fairlead.v1.Withdrawal
+	(*ListWithdrawalsRequest)(nil),          // 69: fairlead.v1.ListWithdrawalsRequest
+	(*ListWithdrawalsResponse)(nil),         // 70: fairlead.v1.ListWithdrawalsResponse
+	(*WithdrawRequest)(nil),                 // 71: fairlead.v1.WithdrawRequest
+	(*WithdrawResponse)(nil),                // 72: fairlead.v1.WithdrawResponse
+	(*WorkflowInput)(nil),                   // 73: fairlead.v1.WorkflowInput
+	(*NotifyPushRequest)(nil),               // 74: fairlead.v1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),              // 75: fairlead.v1.NotifyPushResponse
+	(*Pool)(nil),                            // 76: fairlead.v1.Pool
+	(*ListPoolsRequest)(nil),                // 77: fairlead.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),               // 78: fairlead.v1.ListPoolsResponse
+	(*Runner)(nil),                          // 79: fairlead.v1.Runner
+	(*ListRunnersRequest)(nil),              // 80: fairlead.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),             // 81: fairlead.v1.ListRunnersResponse
+	(*CreateRegistrationTokenRequest)(nil),  // 82: fairlead.v1.CreateRegistrationTokenRequest
+	(*CreateRegistrationTokenResponse)(nil), // 83: fairlead.v1.CreateRegistrationTokenResponse
+	(*RemoveRunnerRequest)(nil),             // 84: fairlead.v1.RemoveRunnerRequest
+	(*RemoveRunnerResponse)(nil),            // 85: fairlead.v1.RemoveRunnerResponse
+	(*LintRequest)(nil),                     // 86: fairlead.v1.LintRequest
+	(*LintResponse)(nil),                    // 87: fairlead.v1.LintResponse
+	(*Diagnostic)(nil),                      // 88: fairlead.v1.Diagnostic
+	(*CreateSignInLinkRequest)(nil),         // 89: fairlead.v1.CreateSignInLinkRequest
+	(*CreateSignInLinkResponse)(nil),        // 90: fairlead.v1.CreateSignInLinkResponse
+	(*GetServerRequest)(nil),                // 91: fairlead.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 92: fairlead.v1.GetServerResponse
+	(*Partition)(nil),                       // 93: fairlead.v1.Partition
+	(*Member)(nil),                          // 94: fairlead.v1.Member
+	(*ErrorInfo)(nil),                       // 95: fairlead.v1.ErrorInfo
+	nil,                                     // 96: fairlead.v1.CreateRunRequest.InputsEntry
 }
 var file_fairlead_v1_fairlead_proto_depIdxs = []int32{
-	88, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
+	96, // 0: fairlead.v1.CreateRunRequest.inputs:type_name -> fairlead.v1.CreateRunRequest.InputsEntry
 	8,  // 1: fairlead.v1.CreateRunResponse.run:type_name -> fairlead.v1.Run
-	80, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
+	88, // 2: fairlead.v1.CreateRunResponse.warnings:type_name -> fairlead.v1.Diagnostic
 	4,  // 3: fairlead.v1.ListRunsResponse.runs:type_name -> fairlead.v1.RunSummary
 	8,  // 4: fairlead.v1.GetRunResponse.run:type_name -> fairlead.v1.Run
 	4,  // 5: fairlead.v1.Run.summary:type_name -> fairlead.v1.RunSummary
-	10, // 6: fairlead.v1.Run.jobs:type_name -> fairlead.v1.Job
-	18, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
-	9,  // 8: fairlead.v1.Run.rounds:type_name -> fairlead.v1.Round
-	13, // 9: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
-	12, // 10: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
-	11, // 11: fairlead.v1.Job.outputs:type_name -> fairlead.v1.Output
-	14, // 12: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
-	15, // 13: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
-	16, // 14: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
-	17, // 15: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
-	8,  // 16: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 17: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
-	8,  // 18: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
-	8,  // 19: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
-	29, // 20: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
-	18, // 21: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
-	39, // 22: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
-	30, // 23: fairlead.v1.Explanation.because:type_name -> fairlead.v1.Because
-	31, // 24: fairlead.v1.Because.values:type_name -> fairlead.v1.ContextValue
-	30, // 25: fairlead.v1.Because.because:type_name -> fairlead.v1.Because
-	34, // 26: fairlead.v1.ReplayRunResponse.findings:type_name -> fairlead.v1.ReplayedDecision
-	4,  // 27: fairlead.v1.DiffRunsResponse.run:type_name -> fairlead.v1.RunSummary
-	4,  // 28: fairlead.v1.DiffRunsResponse.other:type_name -> fairlead.v1.RunSummary
-	37, // 29: fairlead.v1.DiffRunsResponse.differences:type_name -> fairlead.v1.Difference
-	38, // 30: fairlead.v1.DiffRunsResponse.lines:type_name -> fairlead.v1.DiffLine
-	42, // 31: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
-	43, // 32: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
-	49, // 33: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
-	50, // 34: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
-	48, // 35: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	48, // 36: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
-	48, // 37: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
-	59, // 38: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
-	65, // 39: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
-	60, // 40: fairlead.v1.Workflow.withdrawal:type_name -> fairlead.v1.Withdrawal
-	60, // 41: fairlead.v1.ListWithdrawalsResponse.withdrawals:type_name -> fairlead.v1.Withdrawal
-	60, // 42: fairlead.v1.WithdrawResponse.withdrawals:type_name -> fairlead.v1.Withdrawal
-	8,  // 43: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
-	68, // 44: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
-	71, // 45: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
-	80, // 46: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
-	85, // 47: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
-	86, // 48: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
-	80, // 49: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
-	0,  // 50: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
-	2,  // 51: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
-	5,  // 52: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
-	7,  // 53: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
-	19, // 54: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
-	21, // 55: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
-	23, // 56: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
-	25, // 57: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
-	27, // 58: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
-	32, // 59: fairlead.v1.RunService.ReplayRun:input_type -> fairlead.v1.ReplayRunRequest
-	35, // 60: fairlead.v1.RunService.DiffRuns:input_type -> fairlead.v1.DiffRunsRequest
-	40, // 61: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
-	44, // 62: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
-	46, // 63: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
-	51, // 64: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
-	53, // 65: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
-	55, // 66: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
-	57, // 67: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
-	61, // 68: fairlead.v1.RepositoryService.ListWithdrawals:input_type -> fairlead.v1.ListWithdrawalsRequest
-	63, // 69: fairlead.v1.RepositoryService.Withdraw:input_type -> fairlead.v1.WithdrawRequest
-	66, // 70: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
-	69, // 71: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
-	72, // 72: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
-	74, // 73: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
-	76, // 74: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
-	78, // 75: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
-	81, // 76: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
-	83, // 77: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
-	1,  // 78: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
-	3,  // 79: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
-	6,  // 80: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
-	6,  // 81: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
-	20, // 82: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
-	22, // 83: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
-	24, // 84: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
-	26, // 85: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
-	28, // 86: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
-	33, // 87: fairlead.v1.RunService.ReplayRun:output_type -> fairlead.v1.ReplayRunResponse
-	36, // 88: fairlead.v1.RunService.DiffRuns:output_type -> fairlead.v1.DiffRunsResponse
-	41, // 89: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
-	45, // 90: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
-	47, // 91: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
-	52, // 92: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
-	54, // 93: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
-	56, // 94: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
-	58, // 95: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
-	62, // 96: fairlead.v1.RepositoryService.ListWithdrawals:output_type -> fairlead.v1.ListWithdrawalsResponse
-	64, // 97: fairlead.v1.RepositoryService.Withdraw:output_type -> fairlead.v1.WithdrawResponse
-	67, // 98: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
-	70, // 99: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
-	73, // 100: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
-	75, // 101: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
-	77, // 102: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
-	79, // 103: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
-	82, // 104: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
-	84, // 105: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
-	78, // [78:106] is the sub-list for method output_type
-	50, // [50:78] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	14, // 6: fairlead.v1.Run.jobs:type_name -> fairlead.v1.Job
+	22, // 7: fairlead.v1.Run.timeline:type_name -> fairlead.v1.Sentence
+	13, // 8: fairlead.v1.Run.rounds:type_name -> fairlead.v1.Round
+	9,  // 9: fairlead.v1.Run.components:type_name -> fairlead.v1.Component
+	12, // 10: fairlead.v1.ListComponentRunsResponse.runs:type_name -> fairlead.v1.ComponentRun
+	4,  // 11: fairlead.v1.ComponentRun.run:type_name -> fairlead.v1.RunSummary
+	9,  // 12: fairlead.v1.ComponentRun.components:type_name -> fairlead.v1.Component
+	17, // 13: fairlead.v1.Job.attempts:type_name -> fairlead.v1.Attempt
+	16, // 14: fairlead.v1.Job.segments:type_name -> fairlead.v1.Segment
+	15, // 15: fairlead.v1.Job.outputs:type_name -> fairlead.v1.Output
+	18, // 16: fairlead.v1.Attempt.requested:type_name -> fairlead.v1.Requested
+	19, // 17: fairlead.v1.Attempt.observed:type_name -> fairlead.v1.Observation
+	20, // 18: fairlead.v1.Attempt.steps:type_name -> fairlead.v1.Step
+	21, // 19: fairlead.v1.Attempt.log:type_name -> fairlead.v1.LogInfo
+	8,  // 20: fairlead.v1.CancelRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 21: fairlead.v1.RerunRunResponse.run:type_name -> fairlead.v1.Run
+	8,  // 22: fairlead.v1.RetryJobResponse.run:type_name -> fairlead.v1.Run
+	8,  // 23: fairlead.v1.SettleAttemptResponse.run:type_name -> fairlead.v1.Run
+	33, // 24: fairlead.v1.WhyRunResponse.explanations:type_name -> fairlead.v1.Explanation
+	22, // 25: fairlead.v1.Explanation.causes:type_name -> fairlead.v1.Sentence
+	43, // 26: fairlead.v1.Explanation.endings:type_name -> fairlead.v1.Ending
+	34, // 27: fairlead.v1.Explanation.because:type_name -> fairlead.v1.Because
+	35, // 28: fairlead.v1.Because.values:type_name -> fairlead.v1.ContextValue
+	34, // 29: fairlead.v1.Because.because:type_name -> fairlead.v1.Because
+	38, // 30: fairlead.v1.ReplayRunResponse.findings:type_name -> fairlead.v1.ReplayedDecision
+	4,  // 31: fairlead.v1.DiffRunsResponse.run:type_name -> fairlead.v1.RunSummary
+	4,  // 32: fairlead.v1.DiffRunsResponse.other:type_name -> fairlead.v1.RunSummary
+	41, // 33: fairlead.v1.DiffRunsResponse.differences:type_name -> fairlead.v1.Difference
+	42, // 34: fairlead.v1.DiffRunsResponse.lines:type_name -> fairlead.v1.DiffLine
+	46, // 35: fairlead.v1.ReadLinesResponse.lines:type_name -> fairlead.v1.Line
+	47, // 36: fairlead.v1.ReadLinesResponse.steps:type_name -> fairlead.v1.StepRange
+	57, // 37: fairlead.v1.Repository.schedules:type_name -> fairlead.v1.Schedule
+	52, // 38: fairlead.v1.SetComponentPolicyResponse.repository:type_name -> fairlead.v1.Repository
+	9,  // 39: fairlead.v1.ResolveComponentsResponse.components:type_name -> fairlead.v1.Component
+	58, // 40: fairlead.v1.Schedule.last:type_name -> fairlead.v1.Occurrence
+	52, // 41: fairlead.v1.AddRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	52, // 42: fairlead.v1.ListRepositoriesResponse.repositories:type_name -> fairlead.v1.Repository
+	52, // 43: fairlead.v1.GetRepositoryResponse.repository:type_name -> fairlead.v1.Repository
+	67, // 44: fairlead.v1.ListWorkflowsResponse.workflows:type_name -> fairlead.v1.Workflow
+	73, // 45: fairlead.v1.Workflow.inputs:type_name -> fairlead.v1.WorkflowInput
+	68, // 46: fairlead.v1.Workflow.withdrawal:type_name -> fairlead.v1.Withdrawal
+	68, // 47: fairlead.v1.ListWithdrawalsResponse.withdrawals:type_name -> fairlead.v1.Withdrawal
+	68, // 48: fairlead.v1.WithdrawResponse.withdrawals:type_name -> fairlead.v1.Withdrawal
+	8,  // 49: fairlead.v1.NotifyPushResponse.runs:type_name -> fairlead.v1.Run
+	76, // 50: fairlead.v1.ListPoolsResponse.pools:type_name -> fairlead.v1.Pool
+	79, // 51: fairlead.v1.ListRunnersResponse.runners:type_name -> fairlead.v1.Runner
+	88, // 52: fairlead.v1.LintResponse.diagnostics:type_name -> fairlead.v1.Diagnostic
+	93, // 53: fairlead.v1.GetServerResponse.partitions:type_name -> fairlead.v1.Partition
+	94, // 54: fairlead.v1.GetServerResponse.members:type_name -> fairlead.v1.Member
+	88, // 55: fairlead.v1.ErrorInfo.diagnostics:type_name -> fairlead.v1.Diagnostic
+	0,  // 56: fairlead.v1.RunService.CreateRun:input_type -> fairlead.v1.CreateRunRequest
+	2,  // 57: fairlead.v1.RunService.ListRuns:input_type -> fairlead.v1.ListRunsRequest
+	5,  // 58: fairlead.v1.RunService.GetRun:input_type -> fairlead.v1.GetRunRequest
+	7,  // 59: fairlead.v1.RunService.WatchRun:input_type -> fairlead.v1.WatchRunRequest
+	23, // 60: fairlead.v1.RunService.CancelRun:input_type -> fairlead.v1.CancelRunRequest
+	25, // 61: fairlead.v1.RunService.RerunRun:input_type -> fairlead.v1.RerunRunRequest
+	27, // 62: fairlead.v1.RunService.RetryJob:input_type -> fairlead.v1.RetryJobRequest
+	29, // 63: fairlead.v1.RunService.SettleAttempt:input_type -> fairlead.v1.SettleAttemptRequest
+	10, // 64: fairlead.v1.RunService.ListComponentRuns:input_type -> fairlead.v1.ListComponentRunsRequest
+	31, // 65: fairlead.v1.RunService.WhyRun:input_type -> fairlead.v1.WhyRunRequest
+	36, // 66: fairlead.v1.RunService.ReplayRun:input_type -> fairlead.v1.ReplayRunRequest
+	39, // 67: fairlead.v1.RunService.DiffRuns:input_type -> fairlead.v1.DiffRunsRequest
+	44, // 68: fairlead.v1.LogService.ReadLines:input_type -> fairlead.v1.ReadLinesRequest
+	48, // 69: fairlead.v1.LogService.SearchLog:input_type -> fairlead.v1.SearchLogRequest
+	50, // 70: fairlead.v1.LogService.FollowLog:input_type -> fairlead.v1.FollowLogRequest
+	59, // 71: fairlead.v1.RepositoryService.AddRepository:input_type -> fairlead.v1.AddRepositoryRequest
+	61, // 72: fairlead.v1.RepositoryService.ListRepositories:input_type -> fairlead.v1.ListRepositoriesRequest
+	63, // 73: fairlead.v1.RepositoryService.GetRepository:input_type -> fairlead.v1.GetRepositoryRequest
+	65, // 74: fairlead.v1.RepositoryService.ListWorkflows:input_type -> fairlead.v1.ListWorkflowsRequest
+	69, // 75: fairlead.v1.RepositoryService.ListWithdrawals:input_type -> fairlead.v1.ListWithdrawalsRequest
+	71, // 76: fairlead.v1.RepositoryService.Withdraw:input_type -> fairlead.v1.WithdrawRequest
+	53, // 77: fairlead.v1.RepositoryService.SetComponentPolicy:input_type -> fairlead.v1.SetComponentPolicyRequest
+	55, // 78: fairlead.v1.RepositoryService.ResolveComponents:input_type -> fairlead.v1.ResolveComponentsRequest
+	74, // 79: fairlead.v1.RepositoryService.NotifyPush:input_type -> fairlead.v1.NotifyPushRequest
+	77, // 80: fairlead.v1.PoolService.ListPools:input_type -> fairlead.v1.ListPoolsRequest
+	80, // 81: fairlead.v1.PoolService.ListRunners:input_type -> fairlead.v1.ListRunnersRequest
+	82, // 82: fairlead.v1.PoolService.CreateRegistrationToken:input_type -> fairlead.v1.CreateRegistrationTokenRequest
+	84, // 83: fairlead.v1.PoolService.RemoveRunner:input_type -> fairlead.v1.RemoveRunnerRequest
+	86, // 84: fairlead.v1.WorkflowService.Lint:input_type -> fairlead.v1.LintRequest
+	89, // 85: fairlead.v1.SignInService.CreateSignInLink:input_type -> fairlead.v1.CreateSignInLinkRequest
+	91, // 86: fairlead.v1.ServerService.GetServer:input_type -> fairlead.v1.GetServerRequest
+	1,  // 87: fairlead.v1.RunService.CreateRun:output_type -> fairlead.v1.CreateRunResponse
+	3,  // 88: fairlead.v1.RunService.ListRuns:output_type -> fairlead.v1.ListRunsResponse
+	6,  // 89: fairlead.v1.RunService.GetRun:output_type -> fairlead.v1.GetRunResponse
+	6,  // 90: fairlead.v1.RunService.WatchRun:output_type -> fairlead.v1.GetRunResponse
+	24, // 91: fairlead.v1.RunService.CancelRun:output_type -> fairlead.v1.CancelRunResponse
+	26, // 92: fairlead.v1.RunService.RerunRun:output_type -> fairlead.v1.RerunRunResponse
+	28, // 93: fairlead.v1.RunService.RetryJob:output_type -> fairlead.v1.RetryJobResponse
+	30, // 94: fairlead.v1.RunService.SettleAttempt:output_type -> fairlead.v1.SettleAttemptResponse
+	11, // 95: fairlead.v1.RunService.ListComponentRuns:output_type -> fairlead.v1.ListComponentRunsResponse
+	32, // 96: fairlead.v1.RunService.WhyRun:output_type -> fairlead.v1.WhyRunResponse
+	37, // 97: fairlead.v1.RunService.ReplayRun:output_type -> fairlead.v1.ReplayRunResponse
+	40, // 98: fairlead.v1.RunService.DiffRuns:output_type -> fairlead.v1.DiffRunsResponse
+	45, // 99: fairlead.v1.LogService.ReadLines:output_type -> fairlead.v1.ReadLinesResponse
+	49, // 100: fairlead.v1.LogService.SearchLog:output_type -> fairlead.v1.SearchLogResponse
+	51, // 101: fairlead.v1.LogService.FollowLog:output_type -> fairlead.v1.FollowLogResponse
+	60, // 102: fairlead.v1.RepositoryService.AddRepository:output_type -> fairlead.v1.AddRepositoryResponse
+	62, // 103: fairlead.v1.RepositoryService.ListRepositories:output_type -> fairlead.v1.ListRepositoriesResponse
+	64, // 104: fairlead.v1.RepositoryService.GetRepository:output_type -> fairlead.v1.GetRepositoryResponse
+	66, // 105: fairlead.v1.RepositoryService.ListWorkflows:output_type -> fairlead.v1.ListWorkflowsResponse
+	70, // 106: fairlead.v1.RepositoryService.ListWithdrawals:output_type -> fairlead.v1.ListWithdrawalsResponse
+	72, // 107: fairlead.v1.RepositoryService.Withdraw:output_type -> fairlead.v1.WithdrawResponse
+	54, // 108: fairlead.v1.RepositoryService.SetComponentPolicy:output_type -> fairlead.v1.SetComponentPolicyResponse
+	56, // 109: fairlead.v1.RepositoryService.ResolveComponents:output_type -> fairlead.v1.ResolveComponentsResponse
+	75, // 110: fairlead.v1.RepositoryService.NotifyPush:output_type -> fairlead.v1.NotifyPushResponse
+	78, // 111: fairlead.v1.PoolService.ListPools:output_type -> fairlead.v1.ListPoolsResponse
+	81, // 112: fairlead.v1.PoolService.ListRunners:output_type -> fairlead.v1.ListRunnersResponse
+	83, // 113: fairlead.v1.PoolService.CreateRegistrationToken:output_type -> fairlead.v1.CreateRegistrationTokenResponse
+	85, // 114: fairlead.v1.PoolService.RemoveRunner:output_type -> fairlead.v1.RemoveRunnerResponse
+	87, // 115: fairlead.v1.WorkflowService.Lint:output_type -> fairlead.v1.LintResponse
+	90, // 116: fairlead.v1.SignInService.CreateSignInLink:output_type -> fairlead.v1.CreateSignInLinkResponse
+	92, // 117: fairlead.v1.ServerService.GetServer:output_type -> fairlead.v1.GetServerResponse
+	87, // [87:118] is the sub-list for method output_type
+	56, // [56:87] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_fairlead_v1_fairlead_proto_init() }
@@ -7349,7 +7874,7 @@ func file_fairlead_v1_fairlead_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairlead_v1_fairlead_proto_rawDesc), len(file_fairlead_v1_fairlead_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   89,
+			NumMessages:   97,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -26,6 +26,8 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c ObserveRefs) Command { return c })
 		case "SetPolling":
 			return codec.As(body, func(c SetPolling) Command { return c })
+		case "SetComponents":
+			return codec.As(body, func(c SetComponents) Command { return c })
 		case "Forget":
 			return codec.As(body, func(c Forget) Command { return c })
 		case "DefineSchedules":

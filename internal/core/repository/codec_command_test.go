@@ -12,7 +12,7 @@ func TestCommandsBetweenServers(t *testing.T) {
 		Source: "command.go", Before: "func (", After: ") Name() string",
 		Zero: []Command{
 			Register{}, ObserveRefs{}, SetPolling{}, Forget{}, Wake{}, DefineSchedules{}, SettleOccurrence{},
-			Withdraw{}, Reinstate{},
+			Withdraw{}, Reinstate{}, SetComponents{},
 		},
 		Encode: EncodeCommand, Decode: DecodeCommand, Folder: "testdata/command", Rewrite: *rewrite,
 	}.Check(t)

@@ -49,6 +49,13 @@ type SetPolling struct {
 	Poll  bool
 }
 
+// SetComponents says which references to other repositories its workflows may have: a policy of
+// workflow.Pins.
+type SetComponents struct {
+	Cause  domain.Cause
+	Policy string
+}
+
 // Forget ends the registration. Runs that there were stay.
 type Forget struct{ Cause domain.Cause }
 
@@ -111,6 +118,9 @@ func (ObserveRefs) Name() string { return "ObserveRefs" }
 
 // Name implements Command.
 func (SetPolling) Name() string { return "SetPolling" }
+
+// Name implements Command.
+func (SetComponents) Name() string { return "SetComponents" }
 
 // Name implements Command.
 func (Forget) Name() string { return "Forget" }
@@ -193,6 +203,13 @@ type PollingSet struct {
 	Poll  bool         `json:"poll"`
 }
 
+// ComponentsSet says which references to other repositories workflows may have from now on.
+type ComponentsSet struct {
+	Base
+	Actor  domain.Actor `json:"actor"`
+	Policy string       `json:"policy"`
+}
+
 // RepositoryForgotten ends the registration.
 type RepositoryForgotten struct {
 	Base
@@ -253,6 +270,9 @@ func (*RefRemoved) Name() string { return "RefRemoved" }
 func (*PollingSet) Name() string { return "PollingSet" }
 
 // Name implements Event.
+func (*ComponentsSet) Name() string { return "ComponentsSet" }
+
+// Name implements Event.
 func (*RepositoryForgotten) Name() string { return "RepositoryForgotten" }
 
 // Name implements Event.
@@ -282,6 +302,7 @@ var form = codec.FormOf[Event](
 	new(OccurrenceSettled),
 	new(Withdrew),
 	new(Reinstated),
+	new(ComponentsSet),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -26,6 +26,9 @@ type Decision struct {
 	Refusal *domain.Rejection
 }
 
+// policyRecord is the policy about references of a repository that was told of none.
+const policyRecord = "record"
+
 // Decide says what follows from a command and changes nothing.
 func Decide(s *State, c Command, now time.Time) (Decision, *domain.Rejection) {
 	now = domain.Later(domain.PlainTime(now), s.LastAt)
@@ -46,6 +49,14 @@ func Decide(s *State, c Command, now time.Time) (Decision, *domain.Rejection) {
 			return refuse("poll", "There is no address to poll; clients push to this repository.")
 		}
 		return happened(&PollingSet{Base{now}, c.Cause.Actor, c.Poll})
+	case SetComponents:
+		if c.Policy == s.Components || c.Policy == policyRecord && s.Components == "" {
+			return Decision{}, nil
+		}
+		if !slices.Contains([]string{policyRecord, "lock", "require"}, c.Policy) {
+			return refuse("components", "The policies are record, lock and require.")
+		}
+		return happened(&ComponentsSet{Base{now}, c.Cause.Actor, c.Policy})
 	case Forget:
 		return happened(&RepositoryForgotten{Base{now}, c.Cause.Actor})
 	case DefineSchedules:
@@ -256,6 +267,8 @@ func Evolve(s *State, e Event) {
 		}
 	case *PollingSet:
 		s.Poll = e.Poll
+	case *ComponentsSet:
+		s.Components = e.Policy
 	case *SchedulesDefined:
 		s.Schedules, s.SchedulesOf = slices.Clone(e.Schedules), e.Commit
 	case *OccurrenceSettled:

@@ -37,6 +37,8 @@ type State struct {
 	SchedulesOf string     `json:"schedules_of,omitempty"`
 	// Withdrawals are the workflows and components that do not count as they are written, in order.
 	Withdrawals []Withdrawal `json:"withdrawals,omitempty"`
+	// Components is the policy about references to other repositories; "": they are recorded.
+	Components string `json:"components,omitempty"`
 }
 
 // New is the state of a repository that nobody has registered.

@@ -281,6 +281,7 @@ func TestStoredEvents(t *testing.T) {
 		&RefRemoved{base, "refs/heads/old", a, SourcePush, actor},
 		&PollingSet{base, actor, true},
 		&RepositoryForgotten{base, actor},
+		&ComponentsSet{base, actor, "lock"},
 		&SchedulesDefined{base, a, []Schedule{{".github/workflows/night.yml", "30 2 * * *", "Europe/Berlin", CatchUpLatest,
 			"2026-01-02T02:30", start.Add(25*time.Hour + 30*time.Minute), &Settled{"2026-01-01T02:30", start, OccurrenceMissed,
 				"", "late", 3}}}},

@@ -74,6 +74,9 @@ func (s *State) schedule(of Schedule) (int, bool) {
 // FormatSchedules is the event format that brought schedules.
 const FormatSchedules = 4
 
+// FormatComponents is the event format that brought policies about references.
+const FormatComponents = 5
+
 // Lower gives an event as readers of a format understand it. Of schedules they know nothing,
 // so the command is refused until they are gone; nobody sends one before.
 func Lower(e Event, format uint32) (Event, error) {
@@ -84,6 +87,10 @@ func Lower(e Event, format uint32) (Event, error) {
 		}
 	case *Withdrew, *Reinstated:
 		return lowerWithdrawal(e, format)
+	case *ComponentsSet:
+		if format < FormatComponents {
+			return nil, codec.ErrFormat
+		}
 	}
 	return e, nil
 }

@@ -117,7 +117,8 @@ func (w *Withdrawal) wrong() (field, why string) {
 	case w.Workflow != "" && !plain(w.Workflow, pathBytesMax):
 		return "workflow", "The path of the workflow can't be printed, or is too long."
 	case w.Component != "" && !validComponent(w.Component):
-		return "component", "A component is named by a full commit (OWNER/REPO@COMMIT) or a digest (sha256:…)."
+		return "component", "A component is named by a full commit (OWNER/REPO@COMMIT) or a digest (git:COMMIT:TREE, " +
+			"sha256:…)."
 	case !plain(w.Reason, reasonBytesMax):
 		return "reason", fmt.Sprintf("Say why, in one line of at most %d bytes.", reasonBytesMax)
 	case w.Commit != "" && (w.Component != "" || !validCommit(w.Commit)):
@@ -132,6 +133,10 @@ func (w *Withdrawal) wrong() (field, why string) {
 func validComponent(name string) bool {
 	if validDigest(name) {
 		return true
+	}
+	if resolved, ok := strings.CutPrefix(name, "git:"); ok { // what a run's components are shown as
+		commit, tree, both := strings.Cut(resolved, ":")
+		return both && validCommit(commit) && validCommit(tree)
 	}
 	repository, commit, pinned := strings.Cut(name, "@")
 	owner, rest, owned := strings.Cut(repository, "/")

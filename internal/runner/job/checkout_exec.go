@@ -46,7 +46,8 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 	fetched := make(chan error, 1)
 	fetching, cancel := context.WithTimeoutCause(ctx, fetchPatience, fmt.Errorf("it took longer than %s", fetchPatience))
 	defer cancel()
-	go func() { fetched <- j.fetch(fetching, depth) }()
+	source := j.box.Outside().Source + "/repository"
+	go func() { fetched <- j.fetch(fetching, wanted{j.m.Source.Path, commit, depth}, source) }()
 	select {
 	case err := <-fetched:
 		if err != nil && ctx.Err() == nil {
@@ -69,7 +70,7 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 	end := j.execute(ctx, r, isolate.Command{
 		Args: []string{
 			"sh", "-c", placeScript, "checkout", j.box.Inside().Source + "/repository", commit,
-			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.plan.Index), to,
+			j.remote(), branchOf(j.m.Source.Ref), j.inside.files + "/" + commandFile("head", r.key), to,
 		},
 		Env: j.environment(nil, quietGit),
 		Dir: j.inside.workspace,
@@ -80,7 +81,7 @@ func (j *job) checkout(ctx context.Context, r *running) ending {
 		}
 		return end
 	}
-	head, err := readCommandFile(j.files, commandFile("head", r.plan.Index))
+	head, err := readCommandFile(j.files, commandFile("head", r.key))
 	if err == nil && strings.TrimSpace(head) != commit {
 		err = fmt.Errorf("it has %q", short(strings.TrimSpace(head)))
 	}
@@ -165,15 +166,19 @@ func (j *job) bases() []string {
 
 func (j *job) remote() string { return j.bases()[0] + j.m.Source.Path }
 
-// fetch gets the commit into the source folder, and tries again while the server is
-// away.
-func (j *job) fetch(ctx context.Context, depth int64) error {
-	dir := filepath.Join(j.box.Outside().Source, "repository")
+// wanted is a commit of the repository at a path of the server, with so much of its history; 0: all.
+type wanted struct {
+	from, commit string
+	depth        int64
+}
+
+// fetch gets a commit into a folder, and tries again while the server is away.
+func (j *job) fetch(ctx context.Context, what wanted, dir string) error {
 	pause, bases := fetchPause, j.bases()
 	for attempt := 1; ; attempt++ {
 		err := bareRepository(dir)
 		if err == nil {
-			err = j.fetchOnce(ctx, dir, bases[(attempt-1)%len(bases)], depth)
+			err = j.fetchOnce(ctx, what, dir, bases[(attempt-1)%len(bases)])
 		}
 		if err == nil || attempt == fetchAttempts || errors.Is(err, errRefused) || ctx.Err() != nil {
 			return err
@@ -213,7 +218,7 @@ func bareRepository(dir string) error {
 // fetchOnce runs git with nothing of the machine's or the job's configuration. The
 // token is in the environment of this one process: not in its arguments, not in the
 // address, not on disk.
-func (j *job) fetchOnce(ctx context.Context, dir, base string, depth int64) error {
+func (j *job) fetchOnce(ctx context.Context, what wanted, dir, base string) error {
 	args := []string{"--git-dir=" + dir,
 		"-c", "protocol.version=0", // the server decides by the refs it advertises what may be had
 		"-c", "protocol.allow=never", "-c", "protocol.http.allow=always", "-c", "protocol.https.allow=always",
@@ -222,10 +227,10 @@ func (j *job) fetchOnce(ctx context.Context, dir, base string, depth int64) erro
 		"-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 		"-c", "http.followRedirects=false", "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60",
 		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"}
-	if depth > 0 {
-		args = append(args, "--depth="+strconv.FormatInt(depth, 10))
+	if what.depth > 0 {
+		args = append(args, "--depth="+strconv.FormatInt(what.depth, 10))
 	}
-	cmd := exec.CommandContext(ctx, "git", append(args, "--", base+j.m.Source.Path, j.m.Source.Commit)...)
+	cmd := exec.CommandContext(ctx, "git", append(args, "--", base+what.from, what.commit)...)
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
@@ -258,6 +263,32 @@ func (j *job) fetchOnce(ctx context.Context, dir, base string, depth int64) erro
 		}
 	}
 	return fmt.Errorf("git: %w: %s", err, text)
+}
+
+// writeTree writes the files of a commit into a fresh folder. Nothing of the commit is executed:
+// git has no hooks, filters or settings but those given here.
+func writeTree(ctx context.Context, bare, dir, commit string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // read inside the sandbox
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "git", "--git-dir="+bare, "--work-tree="+dir, "-c", "core.bare=false",
+		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false",
+		"-c", "submodule.recurse=false", "checkout", "--quiet", "--force", "--detach", commit, "--")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ATTR_NOSYSTEM=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	said := &bounded{max: 4096}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("git: %w: %s", err, strings.TrimSpace(said.text.String()))
+	}
+	return nil
 }
 
 // network is what git is told of the machine's ways out: the proxies, and the certificates

@@ -23,6 +23,11 @@ type contexts struct {
 	strategy expr.Value
 	env      map[string]string // workflow, job and GITHUB_ENV; a step's own comes on top
 	steps    []expr.Field
+	// Of the steps of a composite action: the env of the step that uses it, the variables that
+	// name it, whether one of its steps failed, and the job's status.
+	outer  map[string]string
+	vars   map[string]string
+	action *actionStatus
 	// files answers hashFiles(); nil while there is no workspace to look at.
 	files func(patterns []string) (string, error)
 }
@@ -92,9 +97,10 @@ func (c *contexts) evaluation(action string, extra map[string]string, status exp
 			case "steps":
 				return expr.Object(c.steps...), true
 			case "job":
-				return expr.Object(expr.Field{Name: "status", Value: expr.String(statusText(status))}), true
+				return expr.Object(expr.Field{Name: "status", Value: expr.String(c.jobStatus(status))}), true
 			case "env":
 				all := maps.Clone(c.env)
+				maps.Copy(all, c.outer)
 				maps.Copy(all, extra)
 				return expr.Strings(all), true
 			}

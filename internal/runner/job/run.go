@@ -101,6 +101,7 @@ type job struct {
 	pumps    []*pump
 	outputs  int // bytes of all outputs
 	started  bool
+	fetched  map[int]bool // of the manifest's components
 	timeout  *time.Timer
 
 	failed  bool
@@ -206,6 +207,9 @@ func (j *job) base() map[string]string {
 
 // status is what conditions see.
 func (j *job) status() expr.StepStatus {
+	if j.ctx != nil && j.ctx.action != nil {
+		return expr.StepStatus{Failed: j.ctx.action.failed, Stopped: j.stop != nil}
+	}
 	return expr.StepStatus{Failed: j.failed, Stopped: j.stop != nil}
 }
 

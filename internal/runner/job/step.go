@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -47,31 +49,46 @@ type running struct {
 	outputs map[string]string
 	limit   time.Duration // 0: only the job's
 	soft    bool          // its failure is forgiven
+	key     string        // in names of files: its place among the steps
+	inner   bool          // it is a step of a composite action
 }
 
 // step runs one step, or says why not.
 func (j *job) step(ctx context.Context, i int) {
-	r := &running{plan: j.m.Steps[i], state: j.steps[i], outputs: make(map[string]string)}
-	r.limit, r.soft = time.Duration(r.plan.TimeoutSeconds)*time.Second, r.plan.SoftFail
+	r := newRunning(j.m.Steps[i], j.steps[i], strconv.Itoa(j.m.Steps[i].Index))
 	end, run := j.admit(r)
 	if run {
 		end, run = j.settle(r)
 	}
 	if run {
 		r.state.StartedUs = time.Now().UnixMicro()
-		j.started = j.started || r.plan.Uses == plan.UsesRun
+		j.started = j.started || r.plan.Uses != plan.UsesCheckout
 		j.report(domain.ObservedRunning, r.state)
-		if r.plan.Uses == plan.UsesCheckout {
-			end = j.checkout(ctx, r)
-		} else {
-			end = j.runScript(ctx, r)
-		}
+		end = j.perform(ctx, r)
 		r.state.FinishedUs = time.Now().UnixMicro()
 	}
 	j.conclude(r, end)
 	if run {
 		j.report(domain.ObservedRunning, r.state)
 	}
+}
+
+func newRunning(step plan.Step, state *runnerv1.Step, key string) *running {
+	return &running{plan: step, state: state, outputs: make(map[string]string), key: key,
+		limit: time.Duration(step.TimeoutSeconds) * time.Second, soft: step.SoftFail}
+}
+
+// perform does what the step is for.
+func (j *job) perform(ctx context.Context, r *running) ending {
+	switch r.plan.Uses {
+	case plan.UsesCheckout:
+		return j.checkout(ctx, r)
+	case plan.UsesComposite:
+		return j.composite(ctx, r)
+	case plan.UsesRun:
+		return j.runScript(ctx, r)
+	}
+	return failed(domain.FailureInvalid, "this runner can't execute a step of the kind %s", short(r.plan.Uses))
 }
 
 // admit evaluates what decides whether a step runs: its env, which its condition may
@@ -91,7 +108,10 @@ func (j *job) admit(r *running) (ending, bool) {
 	if j.ctx == nil {
 		return skip("the job could not be prepared")
 	}
-	r.env = make(map[string]string)
+	r.env = maps.Clone(j.ctx.outer)
+	if r.env == nil {
+		r.env = make(map[string]string)
+	}
 	for _, b := range r.plan.Env {
 		value, err := expr.Interpolate(b.Value, j.ctx.evaluation(r.plan.ID, r.env, j.status()))
 		if err != nil {
@@ -175,7 +195,7 @@ func (j *job) conclude(r *running, end ending) {
 		if r.soft && end.class != domain.FailurePlatform {
 			s.Conclusion = outcomeSuccess
 		} else {
-			j.fail(end.class, fmt.Sprintf("step %d (%s): %s", s.GetIndex()+1, s.GetName(), end.message))
+			j.failStep(r, end)
 		}
 	}
 	if j.ctx != nil {
@@ -208,7 +228,7 @@ func (j *job) runScript(ctx context.Context, r *running) ending {
 	if err != nil {
 		return failed(domain.FailureInvalid, "%v", err)
 	}
-	name := fmt.Sprintf("step_%d%s", r.plan.Index, sh.suffix)
+	name := "step_" + r.key + sh.suffix
 	if err := writeFile(j.files, name, []byte(sh.before+script+sh.after), 0o755); err != nil {
 		return failed(domain.FailurePlatform, "%v", err)
 	}
@@ -360,13 +380,17 @@ var commandFileVariables = map[string]string{
 	fileSummary: "GITHUB_STEP_SUMMARY",
 }
 
-func commandFile(kind string, index int) string { return fmt.Sprintf("%s_%d", kind, index) }
+func commandFile(kind, key string) string { return kind + "_" + key }
 
 // commandFiles makes the step's files and the variables that name them.
 func (j *job) commandFiles(r *running) (map[string]string, error) {
-	vars := map[string]string{"GITHUB_ACTION": r.plan.ID}
+	vars := maps.Clone(j.ctx.vars)
+	if vars == nil {
+		vars = make(map[string]string)
+	}
+	vars["GITHUB_ACTION"] = r.plan.ID
 	for kind, variable := range commandFileVariables {
-		name := commandFile(kind, r.plan.Index)
+		name := commandFile(kind, r.key)
 		if err := writeFile(j.files, name, nil, 0o666); err != nil {
 			return nil, err
 		}
@@ -380,14 +404,14 @@ func (j *job) commandFiles(r *running) (map[string]string, error) {
 func (j *job) obeyFiles(r *running) error {
 	var all error
 	for _, kind := range []string{fileEnv, fileOutput, filePath, fileState} {
-		text, err := readCommandFile(j.files, commandFile(kind, r.plan.Index))
+		text, err := readCommandFile(j.files, commandFile(kind, r.key))
 		if err == nil {
 			err = j.obeyFile(r, kind, text)
 		}
 		if err != nil {
 			all = errors.Join(all, fmt.Errorf("%s: %w", commandFileVariables[kind], err))
 		}
-		if err := j.files.Remove(commandFile(kind, r.plan.Index)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := j.files.Remove(commandFile(kind, r.key)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			all = errors.Join(all, err)
 		}
 	}

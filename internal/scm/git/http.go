@@ -35,9 +35,10 @@ type Target struct {
 // Access is what a caller may do. The zero Access may do nothing.
 type Access struct {
 	Repo      scm.Repo
-	Commit    string // may be fetched, with what leads to it, and nothing else; "" for none
-	Push      bool   // may push captures
-	Principal string // for the log
+	Commit    string   // may be fetched, with what leads to it, and nothing else; "" for none
+	Also      []string // other commits of which the same holds; only beside Commit
+	Push      bool     // may push captures
+	Principal string   // for the log
 }
 
 // Authorizer decides about a request. An error that holds a rejection with the code
@@ -243,11 +244,18 @@ func view(shown ...string) []string {
 	return settings
 }
 
-// fetchView serves one commit. None of the settings that let a client ask for objects by
+// commits are all that may be fetched.
+func (a Access) commits() []string { return append([]string{a.Commit}, a.Also...) }
+
+// fetchView serves the commits that may be fetched. None of the settings that let a client ask for objects by
 // id is on: the pin itself is advertised, so the commit may be wanted as an advertised
 // tip. (allowTipSHA1InWant would open the tips of all hidden refs as well.)
 func (t *transfer) fetchView() []string {
-	return append(view(PinPrefix+t.access.Commit),
+	var pins []string
+	for _, commit := range t.access.commits() {
+		pins = append(pins, PinPrefix+commit)
+	}
+	return append(view(pins...),
 		"uploadpack.allowTipSHA1InWant=false", "uploadpack.allowReachableSHA1InWant=false",
 		"uploadpack.allowAnySHA1InWant=false", "uploadpack.allowFilter=false", "uploadpack.keepAlive=5")
 }
@@ -348,7 +356,7 @@ func (t *transfer) fetch(ctx context.Context, body *bufio.Reader) error {
 	if len(lines) == 0 {
 		return nil // git's question whether it may ask at all
 	}
-	refusal, err := checkWants(lines, t.access.Commit)
+	refusal, err := checkWants(lines, t.access.commits()...)
 	if err != nil {
 		return err
 	}

@@ -154,6 +154,34 @@ func TestFetchExactlyOneCommit(t *testing.T) {
 	again.Git(d.as("attempt", "fetch", "-q", d.remote(), pinned)...)
 }
 
+// A run may use actions of one repository at several commits: an attempt gets these, and no other.
+func TestFetchExactlyTheCommitsThatAreAllowed(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, git.HandlerOptions{})
+	remote, pinned, secret := d.fill()
+	other := remote.Write("a", "2").Commit("other")
+	d.sync(remote)
+	for _, commit := range []string{other, secret} {
+		if err := d.mirrors.Pin(t.Context(), d.repo, commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.allow("both", git.Access{Repo: d.repo, Commit: pinned, Also: []string{other}})
+	for _, commit := range []string{pinned, other} {
+		job := scmtest.NewRepo(t)
+		job.Git(d.as("both", "-c", "protocol.version=0", "fetch", "-q", "--depth=1", d.remote(), commit)...)
+		if got := job.Git("rev-parse", "FETCH_HEAD"); got != commit {
+			t.Errorf("fetched %s, want %s", got, commit)
+		}
+	}
+	if out, err := scmtest.NewRepo(t).Try(d.as("both", "fetch", d.remote(), secret)...); err == nil {
+		t.Errorf("another pin was served: %s", out)
+	}
+	if _, text := d.rawFetch("both", "want "+secret); !strings.Contains(text, "not our ref") {
+		t.Errorf("another pin that is asked for by hand: %q", text)
+	}
+}
+
 // rawFetch sends wants by hand, since git itself asks only for what was advertised.
 func (d *door) rawFetch(token string, lines ...string) (int, string) {
 	d.t.Helper()

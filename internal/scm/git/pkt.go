@@ -171,7 +171,7 @@ func (p push) encode(present map[string]bool) string {
 // checkWants judges the first part of a fetch request: it may want exactly commit.
 //
 // Trust: lines are whatever a client sent.
-func checkWants(lines []string, commit string) (refusal string, err error) {
+func checkWants(lines []string, commits ...string) (refusal string, err error) {
 	for i, line := range lines {
 		verb, rest, _ := strings.Cut(line, " ")
 		switch verb {
@@ -181,7 +181,7 @@ func checkWants(lines []string, commit string) (refusal string, err error) {
 			if !scm.ValidCommit(id) {
 				return "", fmt.Errorf("%w: fetch line %d", errWire, i+1)
 			}
-			if id != commit {
+			if !slices.Contains(commits, id) {
 				// Git's own words for a commit that it does not have: a caller can't tell
 				// one that exists from one that does not.
 				return "upload-pack: not our ref " + id, nil

@@ -176,7 +176,7 @@ func (w *World) Request() domain.RunID {
 	n := len(w.Runs) + 1
 	id := domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{1, 15: byte(n), 14: byte(n >> 8)}))
 	w.Runs = append(w.Runs, id)
-	s := snapshot.Snapshot{Version: snapshot.Version, Tenant: Tenant, Repository: Repo, RepositoryName: "app",
+	s := snapshot.Snapshot{Version: snapshot.VersionTwo, Tenant: Tenant, Repository: Repo, RepositoryName: "app",
 		Source:   snapshot.Source{Commit: strings.Repeat("a", 40)},
 		Workflow: snapshot.Workflow{Path: "ci.yml", Name: "CI", Digest: w.Put(fmt.Sprintf("on: push # %d", n))},
 		Github:   json.RawMessage(fmt.Sprintf(`{"run":%d}`, n))}

@@ -32,13 +32,25 @@ func versionTwo() *snapshot.Snapshot {
 	}
 }
 
+// versionThree is one with a value in every field of version 3.
+func versionThree() *snapshot.Snapshot {
+	s := versionTwo()
+	s.Version = 3
+	s.Components = []snapshot.Component{{Name: "octo/greet/sub@v1", Digest: "git:c8:t8",
+		Mirror: "rep_00000000000000000000000002", File: "sub/action.yml", Text: domain.DigestOf([]byte("runs:"))}}
+	return s
+}
+
 // A run's history names its snapshot by the digest of these bytes. Version 1 is TestVersionOneIsRead.
 // Promises: [FORMAT-14], [FORMAT-17].
 func TestStoredSnapshots(t *testing.T) {
 	t.Parallel()
 	form := frozen.Form{Name: "testdata/frozen/snapshot", Newest: snapshot.Version, Text: true, Rewrite: *rewrite}
-	frozen.Full(t, versionTwo(), "Trigger.Key", "GithubObject")
-	form.Written(t, versionTwo().Encode())
+	frozen.Full(t, versionThree(), "Trigger.Key", "GithubObject")
+	form.Written(t, versionThree().Encode())
+	if got, err := snapshot.Decode(form.Read(t, 3)); err != nil || cmp.Diff(versionThree(), got) != "" {
+		t.Errorf("version 3 is read as another snapshot: %v, %s", err, cmp.Diff(versionThree(), got))
+	}
 	data := form.Read(t, 2)
 	got, err := snapshot.Decode(data)
 	if err != nil {

@@ -15,15 +15,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
 // Version of the snapshot's form. Version 1 named the github context as an object of its own,
-// and had the trigger's key.
+// and had the trigger's key. Version 2 is written still where there are no components.
 const (
-	Version    = 2
+	Version    = 3
+	VersionTwo = 2
 	VersionOne = 1
 )
 
@@ -70,7 +73,22 @@ type Workflow struct {
 // Component is something outside of the repository that the plan rests on.
 type Component struct {
 	Name   string `json:"name"`   // as the workflow has it
-	Digest string `json:"digest"` // what it was resolved to
+	Digest string `json:"digest"` // what it was resolved to; "" for a file of the run's own commit
+	// Mirror is the repository of this server that has the commit, File the definition's path in it,
+	// and Text the digest of its bytes, which are an object: to compile again takes no mirror.
+	Mirror domain.RepositoryID `json:"mirror,omitempty"`
+	File   string              `json:"file,omitempty"`
+	Text   domain.Digest       `json:"text,omitempty"`
+}
+
+// Commit is the commit that it was resolved to; "" for the run's own.
+func (c Component) Commit() string {
+	commit, ok := strings.CutPrefix(c.Digest, "git:")
+	if !ok {
+		return ""
+	}
+	commit, _, _ = strings.Cut(commit, ":")
+	return commit
 }
 
 // Binding is one given input.
@@ -108,12 +126,15 @@ func Decode(data []byte) (*Snapshot, error) {
 	if err := dec.Decode(s); err != nil {
 		return nil, fmt.Errorf("decode snapshot: %w", err)
 	}
+	newest := s.Version == Version || s.Version == VersionTwo
 	switch {
-	case s.Version != Version && s.Version != VersionOne:
+	case !newest && s.Version != VersionOne:
 		return nil, fmt.Errorf("decode snapshot: version %d is not known", s.Version)
-	case s.Version == Version && (len(s.Github) == 0 || s.GithubObject != "" || s.Trigger.Key != ""),
+	case newest && (len(s.Github) == 0 || s.GithubObject != "" || s.Trigger.Key != ""),
 		s.Version == VersionOne && (len(s.Github) != 0 || s.GithubObject == ""):
 		return nil, fmt.Errorf("decode snapshot: it is not of version %d", s.Version)
+	case s.Version < Version && slices.ContainsFunc(s.Components, func(c Component) bool { return c.File != "" }):
+		return nil, fmt.Errorf("decode snapshot: version %d has no files of components", s.Version)
 	}
 	return s, nil
 }
@@ -123,6 +144,11 @@ func (s *Snapshot) Objects() []domain.Digest {
 	out := []domain.Digest{s.Workflow.Digest}
 	if s.GithubObject != "" {
 		out = append(out, s.GithubObject)
+	}
+	for _, c := range s.Components {
+		if c.Text != "" {
+			out = append(out, c.Text)
+		}
 	}
 	return out
 }

@@ -47,9 +47,9 @@ func TestCanonical(t *testing.T) {
 	}
 	text := string(s.Encode())
 	for _, bad := range []string{
-		strings.Replace(text, `"version":2`, `"version":3`, 1),
-		strings.Replace(text, `"version":2`, `"version":1`, 1),
-		strings.Replace(text, `"version":2`, `"version":2,"unknown":true`, 1),
+		strings.Replace(text, `"version":3`, `"version":4`, 1),
+		strings.Replace(text, `"version":3`, `"version":1`, 1),
+		strings.Replace(text, `"version":3`, `"version":3,"unknown":true`, 1),
 		strings.Replace(text, `"event":"push"`, `"event":"push","key":"k"`, 1),
 		strings.Replace(versionOne, `"version":1`, `"version":2`, 1),
 		"", "{}", text[:len(text)/2],

@@ -88,6 +88,13 @@ const (
 	CodeMisplacedKey     Code = "misplaced_key"
 	CodeEmptyScript      Code = "empty_script"
 	CodeInvalidReference Code = "invalid_reference"
+	CodeInvalidAction    Code = "invalid_action"
+	CodeActionInput      Code = "unknown_action_input"
+	CodeNoActionInput    Code = "missing_action_input"
+	CodeUnresolved       Code = "unresolved_reference"
+	CodeMovingReference  Code = "moving_reference"
+	CodeUnpinned         Code = "unpinned_reference"
+	CodeNotLocked        Code = "reference_not_locked"
 	CodeUnknownShell     Code = "unknown_shell"
 	CodeInvalidTimeout   Code = "invalid_timeout"
 	CodeInvalidRetry     Code = "invalid_retry"
@@ -147,7 +154,8 @@ func Codes() []CodeEntry {
 func severity(code Code) Severity {
 	switch code {
 	case CodeAlwaysTrue, CodeExpressionInjection, CodeUndefinedReference, CodeNumberChanged, CodeNeverFires,
-		CodeEmptyScript, CodeUnexpectedInput, CodeNotRunAction, CodeNotRunOption, CodeNotRunSecrets, CodeNotRunVars,
+		CodeEmptyScript, CodeActionInput, CodeNoActionInput, CodeMovingReference,
+		CodeUnexpectedInput, CodeNotRunAction, CodeNotRunOption, CodeNotRunSecrets, CodeNotRunVars,
 		CodeNotRunContainer, CodeNotRunServices, CodeNotRunShell, CodeNotRunGroup, CodeNotRunDynamic, CodeNotRunBackground,
 		CodeNotRunDeployment, CodeNotRunKey:
 		return Warning
@@ -249,6 +257,13 @@ func jobCodes() []CodeEntry {
 		{CodeMisplacedKey, Error, "A key has no effect on this kind of step."},
 		{CodeEmptyScript, Warning, "The script of a step is empty, so the step does nothing."},
 		{CodeInvalidReference, Error, "A uses names no action or workflow in a form that can be found."},
+		{CodeInvalidAction, Error, "The definition of an action that a step uses is not valid."},
+		{CodeActionInput, Warning, "A value is given for an input that the action does not have."},
+		{CodeNoActionInput, Warning, "No value is given for an input that the action requires, and it has no default."},
+		{CodeUnresolved, Error, "A uses names something that this server can't resolve to a commit."},
+		{CodeMovingReference, Warning, "A uses names a branch or tag, which may lead to another commit tomorrow."},
+		{CodeUnpinned, Error, "The repository takes only references that name a full commit id, and this one does not."},
+		{CodeNotLocked, Error, "The lock file of the repository has another commit for a reference, or none."},
 		{CodeUnknownShell, Error, "The shell is not one of the known ones, and no command with exactly one {0} in it."},
 		{CodeInvalidTimeout, Error, "A timeout is not a positive number of minutes within the bound."},
 		{CodeInvalidRetry, Error, "A retry policy is not valid."},

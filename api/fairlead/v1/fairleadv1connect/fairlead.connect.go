@@ -54,6 +54,9 @@ const (
 	RunServiceRetryJobProcedure = "/fairlead.v1.RunService/RetryJob"
 	// RunServiceSettleAttemptProcedure is the procedure name of the RunService's SettleAttempt RPC.
 	RunServiceSettleAttemptProcedure = "/fairlead.v1.RunService/SettleAttempt"
+	// RunServiceListComponentRunsProcedure is the procedure name of the RunService's ListComponentRuns
+	// RPC.
+	RunServiceListComponentRunsProcedure = "/fairlead.v1.RunService/ListComponentRuns"
 	// RunServiceWhyRunProcedure is the procedure name of the RunService's WhyRun RPC.
 	RunServiceWhyRunProcedure = "/fairlead.v1.RunService/WhyRun"
 	// RunServiceReplayRunProcedure is the procedure name of the RunService's ReplayRun RPC.
@@ -83,6 +86,12 @@ const (
 	RepositoryServiceListWithdrawalsProcedure = "/fairlead.v1.RepositoryService/ListWithdrawals"
 	// RepositoryServiceWithdrawProcedure is the procedure name of the RepositoryService's Withdraw RPC.
 	RepositoryServiceWithdrawProcedure = "/fairlead.v1.RepositoryService/Withdraw"
+	// RepositoryServiceSetComponentPolicyProcedure is the procedure name of the RepositoryService's
+	// SetComponentPolicy RPC.
+	RepositoryServiceSetComponentPolicyProcedure = "/fairlead.v1.RepositoryService/SetComponentPolicy"
+	// RepositoryServiceResolveComponentsProcedure is the procedure name of the RepositoryService's
+	// ResolveComponents RPC.
+	RepositoryServiceResolveComponentsProcedure = "/fairlead.v1.RepositoryService/ResolveComponents"
 	// RepositoryServiceNotifyPushProcedure is the procedure name of the RepositoryService's NotifyPush
 	// RPC.
 	RepositoryServiceNotifyPushProcedure = "/fairlead.v1.RepositoryService/NotifyPush"
@@ -164,6 +173,14 @@ var (
 			Procedure:  RunServiceSettleAttemptProcedure,
 		}
 	})
+	runServiceListComponentRunsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_fairlead_v1_fairlead_proto.Services().ByName("RunService").Methods().ByName("ListComponentRuns"),
+			Procedure:        RunServiceListComponentRunsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 	runServiceWhyRunSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType:       connect.StreamTypeUnary,
@@ -208,6 +225,9 @@ type RunServiceClient interface {
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// SettleAttempt records what a person found out about an attempt without a result.
 	SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error)
+	// ListComponentRuns lists the runs that use a component, by its digest (or the commit in it) or by
+	// OWNER/NAME[/PATH]@REVISION as the file has it. It looks at snapshots, newest run first, some at a time.
+	ListComponentRuns(context.Context, *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error)
 	// WhyRun explains a run or one of its jobs: cause chains and what would end each wait.
 	WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error)
 	// ReplayRun compiles the run's workflow again from what the run rests on and evaluates what
@@ -261,6 +281,9 @@ type RunServiceHandler interface {
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// SettleAttempt records what a person found out about an attempt without a result.
 	SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error)
+	// ListComponentRuns lists the runs that use a component, by its digest (or the commit in it) or by
+	// OWNER/NAME[/PATH]@REVISION as the file has it. It looks at snapshots, newest run first, some at a time.
+	ListComponentRuns(context.Context, *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error)
 	// WhyRun explains a run or one of its jobs: cause chains and what would end each wait.
 	WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error)
 	// ReplayRun compiles the run's workflow again from what the run rests on and evaluates what
@@ -282,6 +305,7 @@ func RegisterRunServiceHandler(server *connect.Server, svc RunServiceHandler) {
 		connect.Method{Spec: runServiceRerunRunSpec(), Handler: adapter.rerunRun},
 		connect.Method{Spec: runServiceRetryJobSpec(), Handler: adapter.retryJob},
 		connect.Method{Spec: runServiceSettleAttemptSpec(), Handler: adapter.settleAttempt},
+		connect.Method{Spec: runServiceListComponentRunsSpec(), Handler: adapter.listComponentRuns},
 		connect.Method{Spec: runServiceWhyRunSpec(), Handler: adapter.whyRun},
 		connect.Method{Spec: runServiceReplayRunSpec(), Handler: adapter.replayRun},
 		connect.Method{Spec: runServiceDiffRunsSpec(), Handler: adapter.diffRuns},
@@ -336,6 +360,10 @@ func (UnimplementedRunServiceHandler) RetryJob(context.Context, *v1.RetryJobRequ
 
 func (UnimplementedRunServiceHandler) SettleAttempt(context.Context, *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.SettleAttempt is not implemented")
+}
+
+func (UnimplementedRunServiceHandler) ListComponentRuns(context.Context, *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RunService.ListComponentRuns is not implemented")
 }
 
 func (UnimplementedRunServiceHandler) WhyRun(context.Context, *v1.WhyRunRequest) (*v1.WhyRunResponse, error) {
@@ -413,6 +441,14 @@ func (c *runServiceClient) RetryJob(ctx context.Context, req *v1.RetryJobRequest
 func (c *runServiceClient) SettleAttempt(ctx context.Context, req *v1.SettleAttemptRequest) (*v1.SettleAttemptResponse, error) {
 	var res v1.SettleAttemptResponse
 	if err := c.client.CallUnary(ctx, runServiceSettleAttemptSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runServiceClient) ListComponentRuns(ctx context.Context, req *v1.ListComponentRunsRequest) (*v1.ListComponentRunsResponse, error) {
+	var res v1.ListComponentRunsResponse
+	if err := c.client.CallUnary(ctx, runServiceListComponentRunsSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -530,6 +566,18 @@ func (h runServiceHandler) settleAttempt(ctx context.Context, _ connect.Spec, st
 		return err
 	}
 	res, err := h.svc.SettleAttempt(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runServiceHandler) listComponentRuns(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListComponentRunsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListComponentRuns(ctx, &req)
 	if err != nil {
 		return err
 	}
@@ -796,6 +844,20 @@ var (
 			Procedure:  RepositoryServiceWithdrawProcedure,
 		}
 	})
+	repositoryServiceSetComponentPolicySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("SetComponentPolicy"),
+			Procedure:  RepositoryServiceSetComponentPolicyProcedure,
+		}
+	})
+	repositoryServiceResolveComponentsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_fairlead_v1_fairlead_proto.Services().ByName("RepositoryService").Methods().ByName("ResolveComponents"),
+			Procedure:  RepositoryServiceResolveComponentsProcedure,
+		}
+	})
 	repositoryServiceNotifyPushSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType: connect.StreamTypeUnary,
@@ -819,6 +881,11 @@ type RepositoryServiceClient interface {
 	// Withdraw disables a workflow or a component, restores a workflow to its text at a commit, or
 	// enables either again. What runs goes on; what would start from then on follows it.
 	Withdraw(context.Context, *v1.WithdrawRequest) (*v1.WithdrawResponse, error)
+	// SetComponentPolicy says which references to other repositories workflows may have: record, lock
+	// or require.
+	SetComponentPolicy(context.Context, *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error)
+	// ResolveComponents says what references lead to now, as a run of the repository would resolve them.
+	ResolveComponents(context.Context, *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -844,6 +911,11 @@ type RepositoryServiceHandler interface {
 	// Withdraw disables a workflow or a component, restores a workflow to its text at a commit, or
 	// enables either again. What runs goes on; what would start from then on follows it.
 	Withdraw(context.Context, *v1.WithdrawRequest) (*v1.WithdrawResponse, error)
+	// SetComponentPolicy says which references to other repositories workflows may have: record, lock
+	// or require.
+	SetComponentPolicy(context.Context, *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error)
+	// ResolveComponents says what references lead to now, as a run of the repository would resolve them.
+	ResolveComponents(context.Context, *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error)
 	// NotifyPush says that a ref moved (from a post-receive hook). The server fetches the
 	// commit itself; every matching workflow starts one run per (ref, commit).
 	NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error)
@@ -860,6 +932,8 @@ func RegisterRepositoryServiceHandler(server *connect.Server, svc RepositoryServ
 		connect.Method{Spec: repositoryServiceListWorkflowsSpec(), Handler: adapter.listWorkflows},
 		connect.Method{Spec: repositoryServiceListWithdrawalsSpec(), Handler: adapter.listWithdrawals},
 		connect.Method{Spec: repositoryServiceWithdrawSpec(), Handler: adapter.withdraw},
+		connect.Method{Spec: repositoryServiceSetComponentPolicySpec(), Handler: adapter.setComponentPolicy},
+		connect.Method{Spec: repositoryServiceResolveComponentsSpec(), Handler: adapter.resolveComponents},
 		connect.Method{Spec: repositoryServiceNotifyPushSpec(), Handler: adapter.notifyPush},
 	)
 }
@@ -889,6 +963,14 @@ func (UnimplementedRepositoryServiceHandler) ListWithdrawals(context.Context, *v
 
 func (UnimplementedRepositoryServiceHandler) Withdraw(context.Context, *v1.WithdrawRequest) (*v1.WithdrawResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.Withdraw is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) SetComponentPolicy(context.Context, *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.SetComponentPolicy is not implemented")
+}
+
+func (UnimplementedRepositoryServiceHandler) ResolveComponents(context.Context, *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "fairlead.v1.RepositoryService.ResolveComponents is not implemented")
 }
 
 func (UnimplementedRepositoryServiceHandler) NotifyPush(context.Context, *v1.NotifyPushRequest) (*v1.NotifyPushResponse, error) {
@@ -942,6 +1024,22 @@ func (c *repositoryServiceClient) ListWithdrawals(ctx context.Context, req *v1.L
 func (c *repositoryServiceClient) Withdraw(ctx context.Context, req *v1.WithdrawRequest) (*v1.WithdrawResponse, error) {
 	var res v1.WithdrawResponse
 	if err := c.client.CallUnary(ctx, repositoryServiceWithdrawSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) SetComponentPolicy(ctx context.Context, req *v1.SetComponentPolicyRequest) (*v1.SetComponentPolicyResponse, error) {
+	var res v1.SetComponentPolicyResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceSetComponentPolicySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *repositoryServiceClient) ResolveComponents(ctx context.Context, req *v1.ResolveComponentsRequest) (*v1.ResolveComponentsResponse, error) {
+	var res v1.ResolveComponentsResponse
+	if err := c.client.CallUnary(ctx, repositoryServiceResolveComponentsSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -1023,6 +1121,30 @@ func (h repositoryServiceHandler) withdraw(ctx context.Context, _ connect.Spec, 
 		return err
 	}
 	res, err := h.svc.Withdraw(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) setComponentPolicy(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.SetComponentPolicyRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.SetComponentPolicy(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h repositoryServiceHandler) resolveComponents(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ResolveComponentsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ResolveComponents(ctx, &req)
 	if err != nil {
 		return err
 	}
