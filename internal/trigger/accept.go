@@ -112,13 +112,14 @@ type cause struct {
 	mirrored bool     // what the mirror lacks is not fetched: somebody else looks after that
 	leave    func()   // gives the place at the gate back; nil without one
 
-	ref       string // in full; "" when there is none
-	commit    scm.Commit
-	files     []scm.File
-	links     []string // paths of workflows that are symbolic links: nothing follows them
-	tier      domain.Tier
-	class     domain.Class
-	protected bool // the ref is protected, and the commit is on it
+	ref        string // in full; "" when there is none
+	commit     scm.Commit
+	files      []scm.File
+	components workflow.Components // what workflows may call
+	links      []string            // paths of workflows that are symbolic links: nothing follows them
+	tier       domain.Tier
+	class      domain.Class
+	protected  bool // the ref is protected, and the commit is on it
 }
 
 // resolve finds out which commit is meant, once. From here on nothing asks for a name
@@ -217,7 +218,7 @@ func (c *cause) read(ctx context.Context) error {
 		paths = append(paths, f.Path)
 	}
 	chosen, _ := workflow.Select(paths)
-	c.commit = commit
+	c.commit, c.components = commit, localComponents(files)
 	for _, f := range files {
 		if slices.Contains(chosen, f.Path) {
 			c.files = append(c.files, f)
@@ -230,7 +231,7 @@ func (c *cause) read(ctx context.Context) error {
 func (c *cause) compile(file scm.File) (*compiled, []workflow.Diagnostic) {
 	return c.triggers.remembered.compile(workflow.Source{Path: file.Path, Text: file.Bytes}, workflow.Inputs{
 		Event: c.request.Event, Ref: c.ref, SHA: c.commit.ID, Repository: c.row.Name, Actor: c.actor(),
-		Dispatch: c.request.Inputs,
+		Dispatch: c.request.Inputs, Components: c.components,
 	}, c.triggers.cfg.Limits)
 }
 
@@ -278,6 +279,9 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	request.Inputs = objects.add(inputsJSON(inputs))
 	frozen := c.freeze(file, name, inputs)
 	frozen.Workflow.Digest = objects.add(file.Bytes)
+	if p != nil {
+		frozen.Components = c.keepCalled(p, objects)
+	}
 	frozen.Github = c.githubJSON(file, name, inputs)
 	if t.cfg.Engine.Format() < formatOneObject {
 		frozen.Version, frozen.Trigger.Key = snapshot.VersionOne, key

@@ -62,8 +62,6 @@ func laterContexts(name string) (hint string, later bool) {
 		return "no secrets can be stored yet", true
 	case "vars":
 		return "write the value in env", true
-	case "jobs":
-		return "it belongs to workflow_call, which is not available yet", true
 	}
 	return "", false
 }

@@ -43,16 +43,18 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	}
 	c.wholeEnv(in.EnvFrom, jobEnvScope())
 	c.other(in)
-	c.called(in)
+	c.checkCall(in)
 	c.group(in.Group)
 	job.Permissions = permissions(in.Permissions)
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)
 	}
+	c.permitted(in, &job)
 	ids := c.stepIDs(in)
 	job.Steps = c.steps(in, ids, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
 	job.Outputs = c.outputs(in, ids)
 	c.strategy(in, &job)
+	c.callJob(in, &job)
 	return job
 }
 

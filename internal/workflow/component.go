@@ -63,6 +63,9 @@ func (c Components) find(r Reference) (found Component, resolving bool) {
 	found, ok := c[r.String()]
 	if !ok && c != nil {
 		found = Component{Reference: r, Problem: "it was not resolved"}
+		if r.Repository == "" {
+			found.Problem = "the commit has no such file"
+		}
 	}
 	return found, c != nil
 }

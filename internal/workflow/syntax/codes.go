@@ -64,30 +64,35 @@ const (
 
 // Codes of jobs and steps.
 const (
-	CodeNoJobs           Code = "no_jobs"
-	CodeTooManyJobs      Code = "too_many_jobs"
-	CodeInvalidJobID     Code = "invalid_job_id"
-	CodeUnknownNeed      Code = "unknown_need"
-	CodeSelfNeed         Code = "self_need"
-	CodeDuplicateNeed    Code = "duplicate_need"
-	CodeNeedCycle        Code = "need_cycle"
-	CodeNoSteps          Code = "no_steps"
-	CodeTooManySteps     Code = "too_many_steps"
-	CodeInvalidStepID    Code = "invalid_step_id"
-	CodeDuplicateStepID  Code = "duplicate_step_id"
-	CodeNoAction         Code = "step_without_action"
-	CodeTwoActions       Code = "step_with_two_actions"
-	CodeUnknownBuiltin   Code = "unknown_builtin"
-	CodeMisplacedKey     Code = "misplaced_key"
-	CodeEmptyScript      Code = "empty_script"
-	CodeInvalidReference Code = "invalid_reference"
-	CodeUnknownShell     Code = "unknown_shell"
-	CodeInvalidTimeout   Code = "invalid_timeout"
-	CodeInvalidRetry     Code = "invalid_retry"
-	CodePlanTooLarge     Code = "plan_too_large"
-	CodeInvalidMatrix    Code = "invalid_matrix"
-	CodeTooManyLegs      Code = "too_many_legs"
-	CodeInvalidOutput    Code = "invalid_output_name"
+	CodeNoJobs              Code = "no_jobs"
+	CodeTooManyJobs         Code = "too_many_jobs"
+	CodeInvalidJobID        Code = "invalid_job_id"
+	CodeUnknownNeed         Code = "unknown_need"
+	CodeSelfNeed            Code = "self_need"
+	CodeDuplicateNeed       Code = "duplicate_need"
+	CodeNeedCycle           Code = "need_cycle"
+	CodeNoSteps             Code = "no_steps"
+	CodeTooManySteps        Code = "too_many_steps"
+	CodeInvalidStepID       Code = "invalid_step_id"
+	CodeDuplicateStepID     Code = "duplicate_step_id"
+	CodeNoAction            Code = "step_without_action"
+	CodeTwoActions          Code = "step_with_two_actions"
+	CodeUnknownBuiltin      Code = "unknown_builtin"
+	CodeMisplacedKey        Code = "misplaced_key"
+	CodeEmptyScript         Code = "empty_script"
+	CodeInvalidReference    Code = "invalid_reference"
+	CodeCallUnresolved      Code = "call_not_resolved"
+	CodeNotCallable         Code = "workflow_not_callable"
+	CodeCallCycle           Code = "call_cycle"
+	CodeTooManyCalls        Code = "too_many_calls"
+	CodePermissionsExceeded Code = "permissions_exceeded"
+	CodeUnknownShell        Code = "unknown_shell"
+	CodeInvalidTimeout      Code = "invalid_timeout"
+	CodeInvalidRetry        Code = "invalid_retry"
+	CodePlanTooLarge        Code = "plan_too_large"
+	CodeInvalidMatrix       Code = "invalid_matrix"
+	CodeTooManyLegs         Code = "too_many_legs"
+	CodeInvalidOutput       Code = "invalid_output_name"
 )
 
 // Codes of expressions. Those that package expr finds have the same text there.
@@ -200,7 +205,8 @@ func unsupportedCodes() []CodeEntry {
 		{CodeUnsupportedAction, Error,
 			"Actions are part of the workflow language, but this release has only actions/checkout."},
 		{CodeUnsupportedOption, Error, "The built-in checkout doesn't have this option of actions/checkout yet."},
-		{CodeUnsupportedCall, Error, "Calling a workflow from a job is not available yet."},
+		{CodeUnsupportedCall, Error,
+			"A job that calls a workflow has a matrix that only a run tells, which is not available yet."},
 		{CodeUnsupportedConcurrency, Error, "Groups of runs or jobs that wait for each other are not available yet."},
 		{CodeUnsupportedContainer, Error, "Jobs that run in a container image are not available yet."},
 		{CodeUnsupportedServices, Error, "Services beside a job are not available yet."},
@@ -233,6 +239,11 @@ func jobCodes() []CodeEntry {
 		{CodeUnknownBuiltin, Error, "A step that is only a word names no built-in."},
 		{CodeMisplacedKey, Error, "A key has no effect on this kind of step."},
 		{CodeEmptyScript, Warning, "The script of a step is empty, so the step does nothing."},
+		{CodeCallUnresolved, Error, "The workflow that a job calls was not found."},
+		{CodeNotCallable, Error, "The workflow that a job calls does not declare workflow_call."},
+		{CodeCallCycle, Error, "Workflows call each other in a circle."},
+		{CodeTooManyCalls, Error, "Calls nest deeper, or a run calls more workflows, than the bound."},
+		{CodePermissionsExceeded, Error, "A job of a called workflow asks for more permissions than the job that calls it has."},
 		{CodeInvalidReference, Error, "A uses names no action or workflow in a form that can be found."},
 		{CodeUnknownShell, Error, "The shell is not one of the known ones, and no command with exactly one {0} in it."},
 		{CodeInvalidTimeout, Error, "A timeout is not a positive number of minutes within the bound."},

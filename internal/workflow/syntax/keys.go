@@ -46,7 +46,7 @@ func jobKeys() []key {
 			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},
 		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated(),
 			code: CodeUnsupportedServices, later: "start the service in a step of the job"},
-		{name: "uses", value: word(), code: CodeUnsupportedCall, later: "copy the jobs of the called workflow into this one"},
+		{name: "uses", value: word()},
 		{name: "with", value: mapOf(text()).evaluated()},
 		{name: "secrets", value: oneOf("inherit").or(mapOf(text())).evaluated()},
 		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)),
