@@ -91,9 +91,10 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 		Version: manifest.Version, Tenant: want.Tenant, Repository: q.Repository, Run: q.Run, Job: want.Attempt.Job(),
 		Attempt: want.Attempt, Number: want.Brief.Number, Round: want.Brief.Round, Epoch: want.Epoch, Runner: want.Runner,
 		Pool: want.Pool, Slot: want.Slot, Issued: now, Expires: want.Until, Tier: q.Tier, Class: q.Class, Network: "pool",
-		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: keyOf(job), JobName: leg.name,
-		Source: manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
-		Token:  w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
+		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: keyOf(job),
+		JobName: leg.name,
+		Source:  manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
+		Token:   w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
 		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, Outputs: job.Outputs,
 		TimeoutSeconds: leg.timeout, Limits: w.Limits, IdempotencyKey: idempotencyKey(want.Attempt.Job()),
 	}

@@ -64,6 +64,7 @@ jobs:
     needs: in
     if: failure() || inputs.x != 'plain'
     runs-on: linux
+    timeout-minutes: 1
     effects: external
     steps: [{run: step-0}]
 `
@@ -83,6 +84,7 @@ jobs:
     steps: [{run: step-0}]
   beside:
     runs-on: linux
+    timeout-minutes: 1
     continue-on-error: true
     steps: [{run: step-0}]
 `

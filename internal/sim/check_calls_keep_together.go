@@ -8,8 +8,8 @@ import (
 )
 
 // Promises: [RUN-22].
-const checkCalls = "a call ends as the worst of the jobs that it calls, when all of them have, and is opened again with " +
-	"other inputs only when it is decided anew"
+const checkCalls = "a call ends as the worst of the jobs that it calls, when all of them have, and is opened again " +
+	"with other inputs only when it is decided anew"
 
 // callsKeepTogether follows every job that calls a workflow, by rules of its own.
 func callsKeepTogether(w *world) checker {

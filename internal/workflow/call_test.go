@@ -61,8 +61,8 @@ jobs:
     with: {target: linux, times: "${{ fromJSON(needs.first.outputs.n) }}"}
     secrets: inherit
 `, calledDeploy)
-	want := []string{".github/workflows/a.yml:16:26: error: \"timeout-minutes\" can't depend on \"inputs.times\" yet: it must " +
-		"be known before the run starts (called at .github/workflows/main.yml:7) [unsupported_dynamic_value]"}
+	want := []string{".github/workflows/a.yml:16:26: error: \"timeout-minutes\" can't depend on \"inputs.times\" yet: " +
+		"it must be known before the run starts (called at .github/workflows/main.yml:7) [unsupported_dynamic_value]"}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
@@ -133,14 +133,17 @@ jobs:
   a:
     uses: ./.github/workflows/a.yml
     with: {targt: x, fast: "true"}
-`, calledDeploy}, []string{"main.yml:5:11: missing_input", "main.yml:5:11: missing_input", "main.yml:6:12: unknown_input",
+`, calledDeploy}, []string{"main.yml:5:11: missing_input",
+			"main.yml:5:11: missing_input", "main.yml:6:12: unknown_input",
 			"main.yml:6:28: invalid_input_value"}},
 		"a circle": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/a.yml}}",
 			"on: workflow_call\njobs: {b: {uses: ./.github/workflows/b.yml}}",
 			"on: workflow_call\njobs: {c: {uses: ./.github/workflows/a.yml}}"}, []string{"b.yml:2:18: call_cycle"}},
 		"inside": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/a.yml}}",
-			"on: workflow_call\njobs: {b: {needs: c, runs-on: linux, steps: [{run: make}]}}"}, []string{"a.yml:2:19: unknown_need"}},
-		"no file": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/x.yml}}"}, []string{"main.yml:2:18: call_not_resolved"}},
+			"on: workflow_call\njobs: {b: {needs: c, runs-on: linux, steps: [{run: make}]}}"},
+			[]string{"a.yml:2:19: unknown_need"}},
+		"no file": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/x.yml}}"},
+			[]string{"main.yml:2:18: call_not_resolved"}},
 		"no call": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/a.yml}}", "on: push\njobs: {b: " + job + "}"},
 			[]string{"main.yml:2:18: workflow_not_callable"}},
 		"permissions two levels down": {[]string{

@@ -350,7 +350,8 @@ func (c *compiler) callable(in *syntax.Job, k *called) bool {
 		return true
 	}
 	c.calls.full = true
-	c.reports.Add(syntax.CodeTooManyCalls, at, fmt.Sprintf("the workflow %s can't be called: %s", syntax.Quote(name), problem),
+	c.reports.Add(syntax.CodeTooManyCalls, at, fmt.Sprintf("the workflow %s can't be called: %s",
+		syntax.Quote(name), problem),
 		"split the workflow")
 	return false
 }

@@ -66,7 +66,8 @@ func (d *draft) recordEvaluation(c RecordEvaluation) (Decision, *domain.Rejectio
 	}
 	job := d.job(j)
 	asked := job.Evaluation
-	if asked == nil || asked.Matrix || asked.Call != "" || asked.Expression != c.Expression || asked.InputDigest != c.InputDigest {
+	if asked == nil || asked.Matrix || asked.Call != "" || asked.Expression != c.Expression ||
+		asked.InputDigest != c.InputDigest {
 		return Decision{}, domain.Reject(domain.CodeEvaluationMismatch,
 			"The job does not wait for this expression over these inputs.")
 	}

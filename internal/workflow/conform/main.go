@@ -56,7 +56,8 @@ type verdict struct {
 }
 
 func judge(path string, text []byte, called workflow.Components) verdict {
-	_, list := workflow.Compile(workflow.Source{Path: path, Text: text}, workflow.Inputs{Components: called}, workflow.Limits{})
+	_, list := workflow.Compile(workflow.Source{Path: path, Text: text}, workflow.Inputs{Components: called},
+		workflow.Limits{})
 	v := verdict{unsupported: make(map[string]bool)}
 	for _, d := range list {
 		switch {
