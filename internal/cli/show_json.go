@@ -82,6 +82,7 @@ type jobJSON struct {
 	Attempts   []attemptJSON `json:"attempts"`
 	// Of a job with a matrix, of a leg of one, and of a job that gives something to others.
 	Legs    []string     `json:"legs,omitempty"`
+	In      string       `json:"in,omitempty"` // the job, or leg, that calls the workflow which this one is of
 	LegOf   string       `json:"leg_of,omitempty"`
 	Outputs []outputJSON `json:"outputs,omitempty"`
 }
@@ -202,7 +203,7 @@ func showJob(job *fairleadv1.Job) jobJSON {
 	for _, attempt := range job.GetAttempts() {
 		out.Attempts = append(out.Attempts, showAttempt(attempt))
 	}
-	out.Legs, out.LegOf = job.GetLegs(), job.GetLegOf()
+	out.Legs, out.LegOf, out.In = job.GetLegs(), job.GetLegOf(), job.GetIn()
 	for _, o := range job.GetOutputs() {
 		out.Outputs = append(out.Outputs, outputJSON{o.GetName(), orNull(o.GetValue()), o.GetBytes()})
 	}

@@ -73,6 +73,11 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 	if err != nil {
 		return nil, fmt.Errorf("read contexts of %s: %w", q.Run, err)
 	}
+	if want.Brief.Inputs != nil {
+		if inputs, err = CallInputs(ctx, w.Blobs, want.Tenant, want.Brief.Inputs); err != nil {
+			return nil, fmt.Errorf("read inputs of the call of %s: %w", want.Attempt, err)
+		}
+	}
 	needs, err := needsContext(ctx, w.Blobs, want.Tenant, want.Brief.Needs)
 	if r, ok := domain.AsRejection(err); ok {
 		return nil, r
@@ -89,9 +94,10 @@ func (w *Writer) Build(ctx context.Context, want dispatch.Order) (*manifest.Mani
 		Version: manifest.Version, Tenant: want.Tenant, Repository: q.Repository, Run: q.Run, Job: want.Attempt.Job(),
 		Attempt: want.Attempt, Number: want.Brief.Number, Round: want.Brief.Round, Epoch: want.Epoch, Runner: want.Runner,
 		Pool: want.Pool, Slot: want.Slot, Issued: now, Expires: want.Until, Tier: q.Tier, Class: q.Class, Network: "pool",
-		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: job.Key, JobName: leg.name,
-		Source: manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
-		Token:  w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
+		Effectful: job.Effectful, RepositoryName: q.RepositoryName, RunNumber: q.Number, JobKey: keyOf(job),
+		JobName: leg.name,
+		Source:  manifest.Source{Path: w.GitPath(want.Tenant, q.Repository), Commit: q.Source.Commit, Ref: q.Source.Ref},
+		Token:   w.Token(want.Tenant, want.Attempt, want.Epoch).Reveal(), Plan: q.Plan,
 		Github: github, Inputs: inputs, Needs: needs, Env: env, Steps: job.Steps, Outputs: job.Outputs,
 		TimeoutSeconds: leg.timeout, Limits: w.Limits, IdempotencyKey: idempotencyKey(want.Attempt.Job()),
 	}
@@ -147,6 +153,14 @@ func actionsOf(steps []plan.Step, used map[string]bool) {
 // idempotencyKey is the same for all attempts of a job of a run, over retries and rounds,
 // so that what a step did once is recognised when it is tried again.
 func idempotencyKey(job domain.JobID) string { return string(job) }
+
+// keyOf is the key by which a job knows itself: the one in its own workflow.
+func keyOf(job *plan.Job) string {
+	if job.ID != "" {
+		return job.ID
+	}
+	return job.Key
+}
 
 // legOf is what differs among the legs of a job.
 type legOf struct {
@@ -216,6 +230,16 @@ func OutputText(ctx context.Context, blobs blob.Store, tenant domain.TenantID, o
 	}
 	data, err := ReadObject(ctx, blobs, tenant, o.Digest, outputBytesMax)
 	return string(data), err
+}
+
+// CallInputs is the context inputs of a called workflow, wherever it is kept.
+func CallInputs(
+	ctx context.Context, blobs blob.Store, tenant domain.TenantID, in *run.CallInputs,
+) (json.RawMessage, error) {
+	if in.Digest == "" {
+		return json.RawMessage(in.Value), nil
+	}
+	return ReadObject(ctx, blobs, tenant, in.Digest, outputBytesMax)
 }
 
 // Result is a job's outcome in the four words that the workflow language has for it.

@@ -146,6 +146,9 @@ func job(s *run.State, i int, waits []run.Wait) *fairleadv1.Job {
 	if of, ok := s.GroupOf(i); ok {
 		out.LegOf = s.Skeleton(of).Key
 	}
+	if c, ok := s.CallerOf(i); ok {
+		out.In = s.Skeleton(c).Key
+	}
 	for _, l := range j.Legs {
 		out.Legs = append(out.Legs, s.Skeleton(l).Key)
 	}

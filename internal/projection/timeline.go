@@ -101,6 +101,13 @@ func ofJob(s *run.State, e run.Event, key string) (string, string, *domain.Actor
 			legs = "leg"
 		}
 		return fmt.Sprintf("%s has %d %s: %s.", key, len(e.Legs), legs, someKeys(s, e.Legs)), kindRun, nil
+	case *run.CallAsked:
+		if e.What == run.CallAsksOutputs {
+			return fmt.Sprintf("%s: what it calls has ended; its outputs are being evaluated.", key), kindWait, nil
+		}
+		return fmt.Sprintf("%s: its condition holds; the inputs of what it calls are being evaluated.", key), kindWait, nil
+	case *run.CallOpened:
+		return fmt.Sprintf("%s begins what it calls: %s.", key, someKeys(s, s.Called(e.Job))), kindRun, nil
 	case *run.JobHeld:
 		return fmt.Sprintf("%s is held. %s", key, s.Sentence(e.Reason)), kindRetry, nil
 	case *run.JobReady:

@@ -66,7 +66,7 @@ func waterfall(s *run.State, events []engine.Recorded) [][]*fairleadv1.Segment {
 }
 
 func startKind(s *run.State, job int) string {
-	if len(s.Needs(job)) > 0 {
+	if _, called := s.CallerOf(job); called || len(s.Needs(job)) > 0 {
 		return "needs"
 	}
 	return "no_runner"
@@ -77,6 +77,10 @@ func (b *bar) note(s *run.State, e run.Event) {
 	switch e := e.(type) {
 	case *run.EvaluationAsked:
 		b.to("held", "its condition is being evaluated", 0, e.At)
+	case *run.CallAsked:
+		b.to("held", "the "+e.What+" of what it calls are being evaluated", 0, e.At)
+	case *run.CallOpened:
+		b.to("running", "what it calls runs", 0, e.At)
 	case *run.JobHeld:
 		b.to("backoff", s.Sentence(e.Reason), 0, e.At)
 	case *run.JobReady:

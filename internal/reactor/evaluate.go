@@ -48,6 +48,8 @@ func (e *Evaluator) React(ctx context.Context, row engine.Committed) error {
 			err = e.answer(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n}, asked.Expression)
 		case *run.MatrixAsked:
 			err = e.expand(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n})
+		case *run.CallAsked:
+			err = e.call(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n}, asked.What)
 		}
 		if err != nil {
 			return err
@@ -75,22 +77,8 @@ func (e *Evaluator) open(ctx context.Context, row engine.Committed, q question) 
 	if s.Jobs[q.job].State != run.StateWaiting || run.EvaluationInputs(s, q.job).Digest() != q.inputs {
 		return nil, nil, nil
 	}
-	github, inputs, err := e.Contexts.Contexts(ctx, row.Tenant, &s.Request)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read contexts of %s: %w", row.Stream, err)
-	}
-	v := &Values{Github: github, Inputs: inputs, Outputs: map[int]map[string]string{}}
-	for _, need := range s.Needs(q.job) {
-		v.Outputs[need] = map[string]string{}
-		for _, o := range s.Outputs(need) {
-			text, err := order.OutputText(ctx, e.Blobs, row.Tenant, o)
-			if err != nil {
-				return nil, nil, fmt.Errorf("read output %s of %s: %w", o.Name, row.Stream, err)
-			}
-			v.Outputs[need][o.Name] = text
-		}
-	}
-	return s, v, nil
+	v, err := e.values(ctx, row, s, s.InputsOf(q.job), s.Needs(q.job))
+	return s, v, err
 }
 
 // submit sends an answer. What the run does not want any more is nobody's fault.
@@ -213,7 +201,7 @@ func Matrix(s *run.State, job int, p *plan.Plan, v *Values) run.RecordMatrix {
 func needs(s *run.State, job int, v *Values) expr.Value {
 	out := expr.Object()
 	for _, n := range s.Needs(job) {
-		out = out.With(s.Skeleton(n).Key, expr.Object().
+		out = out.With(s.KeyInWorkflow(n), expr.Object().
 			With("result", expr.String(order.Result(s.Jobs[n].Outcome))).With("outputs", expr.Strings(v.Outputs[n])))
 	}
 	return out
@@ -228,7 +216,7 @@ func status(s *run.State, job int) expr.Status {
 		for _, n := range s.Skeleton(j).Needs {
 			if !seen[n] {
 				seen[n] = true
-				st.Ancestors = append(st.Ancestors, expr.JobResult{ID: s.Skeleton(n).Key, Result: order.Result(s.Jobs[n].Outcome)})
+				st.Ancestors = append(st.Ancestors, expr.JobResult{ID: s.KeyInWorkflow(n), Result: order.Result(s.Jobs[n].Outcome)})
 				visit(n)
 			}
 		}

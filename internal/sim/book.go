@@ -428,7 +428,8 @@ func (b *book) restless() string {
 		for _, wait := range run.Waits(s) {
 			switch wait.Reason.Code {
 			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished,
-				run.ReasonMatrixUnexpanded, run.ReasonMaxParallel, run.ReasonLegsUnfinished:
+				run.ReasonMatrixUnexpanded, run.ReasonMaxParallel, run.ReasonLegsUnfinished, run.ReasonCallUnopened,
+				run.ReasonCallUnfinished:
 				if b.mayRest(s, wait.Job) {
 					continue
 				}
@@ -449,12 +450,19 @@ func (b *book) mayRest(s *run.State, j int) bool {
 	case run.StateActive:
 		return job.Current().Held
 	case run.StateExpanded:
-		return slices.ContainsFunc(job.Legs, func(l int) bool {
+		parts := job.Legs
+		if s.Calls(j) {
+			parts = s.Called(j)
+		}
+		return slices.ContainsFunc(parts, func(l int) bool {
 			return s.Jobs[l].State != run.StateWaiting && s.Jobs[l].State != run.StateConcluded && b.mayRest(s, l)
 		})
 	case run.StateWaiting:
 		if leg := s.Skeleton(j).Leg; leg != nil {
 			return b.mayRest(s, leg.Of)
+		}
+		if c, called := s.CallerOf(j); called && job.Reason.Code == run.ReasonCallUnopened {
+			return b.mayRest(s, c)
 		}
 		for _, need := range s.Skeleton(j).Needs {
 			if s.Jobs[need].State != run.StateConcluded && b.mayRest(s, need) {

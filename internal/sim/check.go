@@ -35,6 +35,6 @@ func checkers(w *world) []checker {
 		readyNeedsCommitted(w), tierAccepted(w), neverTwoActing(w), acknowledgedSurvives(w), gaplessLog(w),
 		replayEqualsMemory(w), everyWaitHasAnEnd(w), cancelConcludes(w), nothingDropped(w),
 		refusalRecorded(w), silenceIsNoEnd(w), effectNotRepeated(w), uncertainEffectHeld(w), resultIsItsHolders(w),
-		tenantsApart(w), everyRowShown(w), noRuleBroken(w), legsKeepTogether(w),
+		tenantsApart(w), everyRowShown(w), noRuleBroken(w), legsKeepTogether(w), callsKeepTogether(w),
 	}
 }

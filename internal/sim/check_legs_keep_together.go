@@ -62,15 +62,15 @@ func legsKeepTogether(w *world) checker {
 						delete(g.outcomes, j)
 					}
 				}
-			case *run.LeaseGranted:
+			case *run.LeaseGranted, *run.CallOpened:
 				if leg == nil {
 					return
 				}
 				if leg.live[e.job] = true; leg.parallel > 0 && len(leg.live) > leg.parallel {
-					w.violation(checkLegs, "%s: %d legs run, of at most %d", e.attempt(), len(leg.live), leg.parallel)
+					w.violation(checkLegs, "job %d of %s: %d legs run, of at most %d", e.job, id, len(leg.live), leg.parallel)
 				}
 				if leg.fast && leg.failed {
-					w.violation(checkLegs, "%s got a lease after another leg had failed", e.attempt())
+					w.violation(checkLegs, "job %d of %s began after another leg had failed", e.job, id)
 				}
 			case *run.AttemptConcluded:
 				if leg != nil {
@@ -78,6 +78,7 @@ func legsKeepTogether(w *world) checker {
 				}
 			case *run.JobConcluded:
 				if leg != nil {
+					delete(leg.live, e.job)
 					leg.outcomes[e.job] = event.Outcome
 					leg.failed = leg.failed || event.Outcome == domain.OutcomeFailure || event.Outcome == domain.OutcomeTimedOut
 					return

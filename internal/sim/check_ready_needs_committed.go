@@ -16,7 +16,7 @@ func readyNeedsCommitted(w *world) checker {
 			p := plans[e.history.id]
 			switch event := e.event.(type) {
 			case *run.RunRequested:
-				p = &readiness{done: map[int]bool{}, ready: map[int]bool{}}
+				p = &readiness{done: map[int]bool{}, ready: map[int]bool{}, open: map[int]bool{}}
 				p.add(event.Request.Skeleton)
 				plans[e.history.id] = p
 			case *run.MatrixExpanded:
@@ -28,9 +28,16 @@ func readyNeedsCommitted(w *world) checker {
 			case *run.RoundOpened:
 				for _, j := range event.Jobs {
 					delete(p.done, j)
+					delete(p.open, j)
 				}
+			case *run.CallOpened:
+				p.mustBe(w, e)
+				p.open[e.job] = true
+			case *run.CallAsked:
+				p.mustBe(w, e)
 			case *run.JobConcluded:
 				p.done[e.job] = true
+				delete(p.open, e.job)
 				delete(p.ready, e.job)
 			case *run.JobReady, *run.JobHeld, *run.EvaluationAsked, *run.MatrixAsked:
 				p.mustBe(w, e)
@@ -50,20 +57,26 @@ type readiness struct {
 	needs [][]int
 	done  map[int]bool
 	ready map[int]bool
+	in    []*int // the caller, of a job in a called workflow
+	open  map[int]bool
 }
 
 // add takes jobs over. A leg needs what its job needs.
 func (p *readiness) add(jobs []run.JobSkeleton) {
 	for _, k := range jobs {
-		needs := k.Needs
+		needs, in := k.Needs, k.In
 		if k.Leg != nil {
-			needs = p.needs[k.Leg.Of]
+			needs, in = p.needs[k.Leg.Of], p.in[k.Leg.Of]
 		}
-		p.needs = append(p.needs, needs)
+		p.needs, p.in = append(p.needs, needs), append(p.in, in)
 	}
 }
 
 func (p *readiness) mustBe(w *world, e *seen) {
+	if in := p.in[e.job]; in != nil && !p.open[*in] {
+		w.violation(checkReady, "%s of job %d of %s, whose call by job %d is not open", e.event.Name(), e.job, e.history.id,
+			*in)
+	}
 	for _, need := range p.needs[e.job] {
 		if !p.done[need] {
 			w.violation(checkReady, "%s of job %d of %s on job %d, which has no committed result",

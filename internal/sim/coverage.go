@@ -66,6 +66,8 @@ func stateOf(s *run.State, j int) string {
 			return "waiting for its matrix"
 		case e != nil && !e.Answered:
 			return "waiting for its condition"
+		case job.Reason.Code == run.ReasonCallUnopened:
+			return "called, its call has not begun"
 		case job.Reason.Code == run.ReasonMaxParallel:
 			return "a leg that waits for a place"
 		case s.Skeleton(j).Leg != nil:
@@ -73,6 +75,14 @@ func stateOf(s *run.State, j int) string {
 		}
 		return "waiting for needs"
 	case run.StateExpanded:
+		switch job.Reason.Code {
+		case run.ReasonCallInputs:
+			return "a call that waits for its inputs"
+		case run.ReasonCallUnfinished:
+			return "the jobs that it calls run"
+		case run.ReasonCallOutputs:
+			return "a call that waits for its outputs"
+		}
 		return "its legs run"
 	case run.StateHeld:
 		return "held for back-off"

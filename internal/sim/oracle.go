@@ -12,6 +12,7 @@ import (
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/logs"
 	"github.com/fairlead-ci/fairlead/internal/store"
+	"github.com/fairlead-ci/fairlead/internal/trigger/snapshot"
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
@@ -91,6 +92,28 @@ func listState(s *run.State) string {
 	return state
 }
 
+// called are the files that a run calls, as its snapshot keeps them.
+func (b *book) called(q *run.Request) (workflow.Components, error) {
+	data, err := b.object(q.Tenant, q.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	frozen, err := snapshot.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	out := workflow.Components{}
+	for _, c := range frozen.Components {
+		text, err := b.object(q.Tenant, domain.Digest(c.Digest))
+		if err != nil {
+			return nil, err
+		}
+		r := workflow.Reference{Path: strings.TrimPrefix(c.Name, "./")}
+		out[c.Name] = workflow.Component{Reference: r, File: r.Path, Text: text}
+	}
+	return out, nil
+}
+
 // reckonPlans compiles again what was compiled, and finds every object by its digest.
 func (b *book) reckonPlans() {
 	w := b.world
@@ -106,10 +129,15 @@ func (b *book) reckonPlans() {
 				remote = r
 			}
 		}
+		called, err := b.called(q)
+		if err != nil {
+			w.violation(checkPlan, "what %s calls: %v", id, err)
+			continue
+		}
 		p, diagnostics := workflow.Compile(
 			workflow.Source{Path: workflowPath, Text: []byte(remote.workflow[q.Source.Commit])},
 			workflow.Inputs{Event: q.Trigger.Event, Ref: q.Source.Ref, SHA: q.Source.Commit, Repository: q.RepositoryName,
-				Actor: q.Trigger.Actor.ID}, workflow.DefaultLimits())
+				Actor: q.Trigger.Actor.ID, Components: called}, workflow.DefaultLimits())
 		if workflow.Failed(diagnostics) || domain.DigestOf(p.Encode()) != q.Plan {
 			w.violation(checkPlan, "%s was compiled to %s, and now to another plan: %v", id, q.Plan, diagnostics)
 			continue

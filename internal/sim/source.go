@@ -39,7 +39,7 @@ func (r *remote) push(w *world) string {
 		ID: id, Tree: id, Author: who, Committer: who, Message: fmt.Sprintf("change %d\n", n),
 	})
 	r.workflow[id] = workflowText(w.stream("workflow"), w.stream("matrix"),
-		scheduleText(w.stream("schedule"), &w.swarm), &w.swarm)
+		scheduleText(w.stream("schedule"), &w.swarm), &w.swarm) + callsText(w.stream("calls"))
 	return id
 }
 
@@ -223,7 +223,8 @@ func (s *source) Read(_ context.Context, repo scm.Repo, commit string, q scm.Que
 	if i < 0 {
 		return scm.Commit{}, nil, fmt.Errorf("read commit %s: %w", commit, scm.ErrNotFound)
 	}
-	return r.commits[i], []scm.File{{Path: workflowPath, Blob: commit, Bytes: []byte(r.workflow[commit])}}, nil
+	return r.commits[i], append(calledFiles(commit),
+		scm.File{Path: workflowPath, Blob: commit, Bytes: []byte(r.workflow[commit])}), nil
 }
 
 // Contains implements scm.Reader.

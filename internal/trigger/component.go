@@ -260,13 +260,18 @@ func componentMirror(url string) domain.RepositoryID {
 	return domain.RepositoryID(domain.EncodeID(domain.PrefixRepository, id))
 }
 
-// define reads the definition of an action, or remembers.
+// define reads the definition of an action, or the file of a workflow, or remembers.
 func (t *Triggers) define(ctx context.Context, d definition) (definitionValue, error) {
 	if found, ok := t.remembered.definitions.Get(d); ok {
 		return found, nil
 	}
-	names := []string{"action.yml", "action.yaml"}
-	commit, files, err := t.cfg.Source.Read(ctx, d.repo, d.commit, scm.Query{Dirs: []string{d.path}, Suffixes: names,
+	names, folder := []string{"action.yml", "action.yaml"}, d.path
+	out := definitionValue{problem: "its folder has no action.yml"}
+	if ext := path.Ext(d.path); ext == ".yml" || ext == ".yaml" {
+		names, folder = []string{path.Base(d.path)}, path.Dir(d.path)
+		out.problem = "the commit has no such file"
+	}
+	commit, files, err := t.cfg.Source.Read(ctx, d.repo, d.commit, scm.Query{Dirs: []string{folder}, Suffixes: names,
 		FilesMax: 100, BytesMax: definitionBytesMax, TotalMax: 4 * definitionBytesMax})
 	if errors.Is(err, scm.ErrTooLarge) {
 		return definitionValue{problem: fmt.Sprintf("its definition is over a limit: %v", err)}, nil
@@ -274,7 +279,7 @@ func (t *Triggers) define(ctx context.Context, d definition) (definitionValue, e
 	if err != nil {
 		return definitionValue{}, err
 	}
-	out := definitionValue{tree: commit.Tree, when: commit.Committer.When, problem: "its folder has no action.yml"}
+	out.tree, out.when = commit.Tree, commit.Committer.When
 	for _, name := range slices.Backward(names) {
 		for _, f := range files {
 			switch {

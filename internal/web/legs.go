@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
 )
@@ -19,8 +20,44 @@ type outputView struct{ Name, Value string }
 const outputRunesMax = 200
 
 // grouped puts the legs of a matrix behind their job, in their order; legs of earlier rounds
-// follow them.
+// follow them. The jobs of a called workflow follow the job or leg that calls it.
 func grouped(jobs []*fairleadv1.Job) []*fairleadv1.Job {
+	called := map[string][]*fairleadv1.Job{}
+	var own []*fairleadv1.Job
+	ins := map[string]string{} // of jobs, for their legs
+	for _, job := range jobs {
+		ins[job.GetKey()] = job.GetIn()
+	}
+	for _, job := range jobs {
+		in := job.GetIn()
+		if of := job.GetLegOf(); of != "" {
+			in = ins[of]
+		}
+		if in == "" {
+			own = append(own, job)
+		} else {
+			called[in] = append(called[in], job)
+		}
+	}
+	if len(called) == 0 {
+		return legsGrouped(jobs)
+	}
+	out := make([]*fairleadv1.Job, 0, len(jobs))
+	var add func(of []*fairleadv1.Job)
+	add = func(of []*fairleadv1.Job) {
+		for _, job := range legsGrouped(of) {
+			out = append(out, job)
+			inside := called[job.GetKey()]
+			delete(called, job.GetKey()) // each once, whatever a server says
+			add(inside)
+		}
+	}
+	add(own)
+	return out
+}
+
+// legsGrouped does so for the jobs of one workflow.
+func legsGrouped(jobs []*fairleadv1.Job) []*fairleadv1.Job {
 	legs := map[string][]*fairleadv1.Job{}
 	byKey := map[string]*fairleadv1.Job{}
 	for _, job := range jobs {
@@ -53,20 +90,21 @@ func grouped(jobs []*fairleadv1.Job) []*fairleadv1.Job {
 	return out
 }
 
-// withoutLegs are the jobs that others can need.
+// withoutLegs are the jobs of the run's own workflow, without legs.
 func withoutLegs(jobs []*fairleadv1.Job) []*fairleadv1.Job {
 	var out []*fairleadv1.Job
 	for _, job := range jobs {
-		if job.GetLegOf() == "" {
+		if job.GetLegOf() == "" && job.GetIn() == "" {
 			out = append(out, job)
 		}
 	}
 	return out
 }
 
-// legsOf lists the legs of a job, as its block shows them.
+// legsOf lists the legs of a job, or the jobs that it calls, as its block shows them.
 func legsOf(run *fairleadv1.Run, job *fairleadv1.Job) []legView {
-	if len(job.GetLegs()) == 0 {
+	calls := slices.ContainsFunc(run.GetJobs(), func(j *fairleadv1.Job) bool { return j.GetIn() == job.GetKey() })
+	if len(job.GetLegs()) == 0 && !calls {
 		return nil
 	}
 	wanted := map[string]bool{}
@@ -75,7 +113,8 @@ func legsOf(run *fairleadv1.Run, job *fairleadv1.Job) []legView {
 	}
 	var out []legView
 	for _, leg := range grouped(run.GetJobs()) {
-		if leg.GetLegOf() == job.GetKey() && wanted[leg.GetKey()] {
+		called := leg.GetLegOf() == "" && leg.GetIn() == job.GetKey()
+		if called || leg.GetLegOf() == job.GetKey() && wanted[leg.GetKey()] {
 			out = append(out, legView{Name: orElse(leg.GetName(), leg.GetKey()), Status: statusOfJob(leg),
 				Href: "#job-" + fmt.Sprint(leg.GetIndex())})
 		}

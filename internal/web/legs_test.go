@@ -52,3 +52,32 @@ func TestLegsFollowTheirJob(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A job that calls a workflow is followed by the jobs of that, with their legs and what they call.
+func TestCalledJobsFollowTheirCaller(t *testing.T) {
+	v := runViewOf(&fairleadv1.Run{Run: "run_x", Summary: &fairleadv1.RunSummary{}, Jobs: []*fairleadv1.Job{
+		{Index: 0, Key: "call", Name: "Call", State: "expanded", ReasonCode: "call_unfinished"},
+		{Index: 1, Key: "last", Name: "Last", State: "waiting", Needs: []string{"call"}},
+		{Index: 2, Key: "call/a", Name: "Call / a", State: "concluded", Outcome: "success", In: "call"},
+		{Index: 3, Key: "call/b", Name: "Call / b", State: "expanded", In: "call", Needs: []string{"call/a"},
+			Legs: []string{"call/b.1"}},
+		{Index: 4, Key: "call/b.1/x", Name: "Call / b (1) / x", State: "ready", In: "call/b.1"},
+		{Index: 5, Key: "call/b.1", Name: "Call / b (1)", State: "expanded", LegOf: "call/b", ReasonCode: "call_unfinished"},
+	}}, time.Now(), func() string { return "key" })
+	var jobs, nodes []string
+	for _, job := range v.Jobs {
+		jobs = append(jobs, job.Key)
+	}
+	for _, node := range v.Graph.Nodes {
+		nodes = append(nodes, node.Name)
+	}
+	if diff := cmp.Diff([]string{"call", "call/a", "call/b", "call/b.1", "call/b.1/x", "last"}, jobs); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"Call", "Last"}, nodes); diff != "" {
+		t.Error(diff)
+	}
+	if call := v.Jobs[0]; len(call.Legs) != 2 || call.Status.Word != "what it calls runs" {
+		t.Errorf("the call is %+v", call)
+	}
+}

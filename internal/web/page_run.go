@@ -282,7 +282,7 @@ func observedWords(counts map[string]int, jobs int) string {
 		"expanded", "ready", "held", "waiting", "concluded"} {
 		if n := counts[key]; n > 0 {
 			word := map[string]string{"ready": "waiting for a runner", "leased": "starting",
-				"expanded": "with legs that run"}[key]
+				"expanded": "with parts that run"}[key]
 			parts = append(parts, fmt.Sprintf("%d %s", n, orElse(word, key)))
 			delete(counts, key)
 		}
@@ -299,7 +299,8 @@ func jobViewOf(run *fairleadv1.Run, job *fairleadv1.Job, now time.Time, key func
 		Anchor: "job-" + fmt.Sprint(job.GetIndex()), Href: "/runs/" + run.GetRun() + "/jobs/" + job.GetId(),
 		Status: statusOfJob(job), Reason: job.GetReason(), EndsBy: job.GetEndsBy(), Story: job.GetStory(),
 		Needs: strings.Join(job.GetNeeds(), ", "), RunsOn: strings.Join(job.GetRunsOn(), ", "),
-		Effectful: job.GetEffectful(), Leg: job.GetLegOf() != "", Legs: legsOf(run, job), Outputs: outputsOf(job),
+		Effectful: job.GetEffectful(), Leg: job.GetLegOf() != "" || job.GetIn() != "", Legs: legsOf(run, job),
+		Outputs: outputsOf(job),
 	}
 	last := latest(job)
 	for _, attempt := range slices.Backward(job.GetAttempts()) { // the newest first: it is what is true now

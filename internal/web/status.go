@@ -20,6 +20,7 @@ var statuses = map[string]status{
 	"held":             {"held", "held", "wait"},
 	"ready":            {"ready", "waiting for a runner", "wait"},
 	"expanded":         {"running", "its legs run", "live"},
+	"calling":          {"running", "what it calls runs", "live"},
 	"backoff":          {"backoff", "retrying soon", "wait"},
 	"leased":           {"running", "starting", "live"},
 	"preparing":        {"running", "preparing", "live"},
@@ -87,6 +88,9 @@ func statusOfJob(job *fairleadv1.Job) status {
 			return statusOfAttempt(last)
 		}
 		return statusOf("running")
+	}
+	if job.GetState() == "expanded" && len(job.GetLegs()) == 0 {
+		return statusOf("calling")
 	}
 	if segments := job.GetSegments(); len(segments) > 0 {
 		if last := segments[len(segments)-1]; last.GetTo() == "" && last.GetKind() == "backoff" {

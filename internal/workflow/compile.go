@@ -16,32 +16,46 @@ import (
 //
 // Trust: src and the values of in may come from anybody. The cost is bounded by lim.
 func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
-	c := &compiler{in: in, lim: lim.lowered(), reports: syntax.NewReports(src.Path)}
-	root := syntax.Load(src.Text, c.lim.bounds(), c.reports)
+	c := &compiler{in: in, lim: lim.lowered(), reports: syntax.NewReports(src.Path), path: src.Path,
+		reference: Reference{Path: src.Path}, calls: &calls{}}
+	c.root = c
+	out := c.compileFile(src.Text)
+	list := append(c.reports.Sorted(), c.calls.others...)
+	if out == nil || c.reports.Failed() || c.failed {
+		return nil, list
+	}
+	c.settle()
+	c.requirements()
+	return out, append(c.reports.Sorted(), c.calls.others...)
+}
+
+// compileFile compiles one file: that of the run, or a called one. Callers that are legs are left for
+// settle. It is nil for what is no file of the language.
+func (c *compiler) compileFile(text []byte) *plan.Plan {
+	root := syntax.Load(text, c.lim.bounds(), c.reports)
 	if root == nil {
-		return nil, c.reports.Sorted()
+		c.failed = true
+		return nil
 	}
 	c.file = syntax.Read(root, c.reports)
-	c.triggers = readTriggers(src, c.file, c.reports)
+	c.triggers = readTriggers(Source{Path: c.path, Text: text}, c.file, c.reports)
 	for _, spec := range slices.Concat(c.triggers.Inputs, c.triggers.called) {
 		c.inputsKnown = append(c.inputsKnown, rule.Input{Name: spec.Name, Type: spec.Type})
 	}
 	c.plan = &plan.Plan{
 		Evaluator: plan.Evaluator,
 		Name:      c.triggers.Name,
-		Path:      src.Path,
-		Event:     in.Event,
+		Path:      c.path,
+		Event:     c.in.Event,
 	}
-	c.event()
-	c.plan.Inputs = c.inputs()
+	if c.caller == nil {
+		c.event()
+		c.plan.Inputs = c.inputs()
+	}
 	c.call()
 	c.head()
 	c.jobs()
-	if c.reports.Failed() {
-		return nil, c.reports.Sorted()
-	}
-	c.requirements()
-	return c.plan, c.reports.Sorted()
+	return c.plan
 }
 
 // compiler is the state of one compilation.
@@ -52,6 +66,14 @@ type compiler struct {
 	file     *syntax.Workflow
 	triggers Triggers
 	plan     *plan.Plan
+
+	path      string // of the file, as reports name it
+	reference Reference
+	caller    *caller   // of a called file
+	root      *compiler // of the run's own file
+	calls     *calls    // of all files
+	called    []*called // by the jobs of the file; nil where nothing is called or followed
+	failed    bool      // a called file has an error
 
 	inputsKnown []rule.Input // to the expressions: those of all events that have inputs
 	jobIDs      []string     // of the whole file, in its order
@@ -166,13 +188,26 @@ func written(n *syntax.Node) expr.Value {
 // requirements warns of what keeps the plan from being executed.
 func (c *compiler) requirements() {
 	for _, r := range plan.Requires(c.plan) {
-		job := c.file.Jobs[r.Job]
+		own := c.ownJob(r.Job)
+		job := c.file.Jobs[own]
 		at := job.ID.Range
-		if r.Step >= 0 && r.Step < len(job.Steps) {
+		if own != r.Job {
+			at = job.Call.Uses.Range
+		} else if r.Step >= 0 && r.Step < len(job.Steps) {
 			at = syntax.Range{Start: job.Steps[r.Step].Node.Start}
 		}
 		c.reports.Add(syntax.Code(r.Code), at, r.Message, r.Hint)
 	}
+}
+
+// ownJob is the job of the file at hand by which the plan has that one: itself, or its caller.
+func (c *compiler) ownJob(job int) int {
+	for in := c.plan.Jobs[job].In; in != nil; in = c.plan.Jobs[job].In {
+		if job = *in; job >= len(c.plan.Jobs) {
+			job = c.plan.Legs[job-len(c.plan.Jobs)].Of
+		}
+	}
+	return job
 }
 
 // jobs compiles every job and then connects them.
@@ -183,11 +218,15 @@ func (c *compiler) jobs() {
 			"split the workflow")
 		return
 	}
+	c.callees()
 	c.outputIDs = make(map[string][]string, len(c.file.Jobs))
-	for _, job := range c.file.Jobs {
+	for i, job := range c.file.Jobs {
 		c.jobIDs = append(c.jobIDs, job.ID.Value)
+		if k := c.called[i]; k != nil {
+			c.outputIDs[strings.ToUpper(job.ID.Value)] = k.outputNames()
+		}
 		if len(job.Steps) == 0 {
-			continue // it calls another workflow, whose outputs are not in this file, or is broken
+			continue // it calls another workflow, or is broken
 		}
 		names := []string{}
 		for _, o := range job.Outputs {
@@ -207,6 +246,10 @@ func (c *compiler) jobs() {
 	}
 	c.bound()
 	c.needs()
+	if !c.reports.Failed() {
+		c.expandCalls()
+		c.bound()
+	}
 }
 
 // bound counts the jobs after expansion: a job with a matrix is its legs.
@@ -219,9 +262,13 @@ func (c *compiler) bound() {
 			}
 		}
 	}
-	if total > c.lim.Jobs && most > 0 {
+	if total > c.lim.Jobs && len(c.file.Jobs) > 0 && len(c.file.Jobs) <= c.lim.Jobs {
+		if largest >= len(c.file.Jobs) {
+			largest = 0 // of a called workflow
+		}
 		c.reports.Add(syntax.CodeTooManyJobs, c.file.Jobs[largest].ID.Range,
-			fmt.Sprintf("the workflow has %d jobs with the legs of its matrices; at most %d are allowed", total, c.lim.Jobs),
+			fmt.Sprintf("the workflow has %d jobs with the legs of its matrices and the jobs that it calls; at most %d are "+
+				"allowed", total, c.lim.Jobs),
 			"split the workflow")
 	}
 }

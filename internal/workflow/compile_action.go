@@ -165,7 +165,7 @@ func (c *compiler) composite(step *plan.Step, in *syntax.Step, action *syntax.Ac
 	}
 	inner := &compiler{in: c.in, lim: c.lim, reports: syntax.NewReports(found.File), file: new(syntax.Workflow),
 		plan: new(plan.Plan), planBytes: c.planBytes, expanded: c.expanded, actions: c.actions,
-		frame: &frame{c.frame, found.Reference}}
+		frame: &frame{c.frame, found.Reference}, path: found.File, calls: c.calls, root: c.root}
 	for _, input := range action.Inputs {
 		inner.triggers.Inputs = append(inner.triggers.Inputs, InputSpec{Name: input.Name.Value, Type: plan.InputString})
 		inner.template(input.Default, inner.inputScope())

@@ -43,7 +43,7 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	}
 	c.whole(in.EnvFrom, jobEnvScope())
 	c.other(in)
-	c.called(in)
+	c.checkCall(in)
 	c.group(in.Group)
 	if in.Group != nil {
 		c.unmet = append(c.unmet, plan.Unmet{Code: plan.RequireRunnerGroup, Key: "group", Text: scalarText(in.Group)})
@@ -54,10 +54,12 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)
 	}
+	c.permitted(in, &job)
 	ids := c.stepIDs(in)
 	job.Steps = c.steps(in, ids, c.runDefaults(in.Defaults, at(expr.SiteDefaultsRun, "defaults")).or(c.defaults))
 	job.Outputs = c.outputs(in, ids)
 	c.strategy(in, &job)
+	c.callJob(in, &job)
 	job.Unmet, c.unmet = c.unmet, nil
 	job.Effectful = job.Effectful || job.Environment != nil || plan.Secret(c.plan, &job)
 	return job

@@ -113,7 +113,7 @@ func (c *compiler) step(in *syntax.Step, index int, id string, visible *stepScop
 		c.builtin(in.Builtin)
 		step.Uses, step.Name = plan.UsesCheckout, builtinCheckout
 	case in.Uses != nil:
-		if r, is := actionReference(in.Uses, Reference{}); is && c.in.Components != nil {
+		if r, is := actionReference(in.Uses, c.reference); is && c.in.Components != nil {
 			step.Name = "Run " + scalarText(in.Uses)
 			c.use(&step, in, r, visible)
 		} else {

@@ -53,7 +53,13 @@ func (c *compiler) certainty(t *expr.Template, s scope) when {
 func (c *compiler) isStatic(ref expr.Reference) bool {
 	switch ref.Path[0] {
 	case "inputs":
-		return true
+		if c.caller == nil {
+			return true
+		}
+		if len(ref.Path) > 1 && ref.Path[1] != "*" {
+			return c.caller.known[strings.ToLower(ref.Path[1])]
+		}
+		return len(c.caller.known) == len(c.caller.inputs)
 	case "github":
 		path := strings.ToLower(strings.Join(ref.Path[1:], "."))
 		return slices.ContainsFunc(staticProperties(), func(p string) bool {

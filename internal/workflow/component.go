@@ -101,6 +101,9 @@ func (c Components) find(r Reference) (found Component, resolving bool) {
 	found, ok := c[r.String()]
 	if !ok && c != nil {
 		found = Component{Reference: r, Problem: "it was not resolved"}
+		if r.Repository == "" {
+			found.Problem = "the commit has no such file"
+		}
 	}
 	return found, c != nil
 }
@@ -116,25 +119,42 @@ func Wanted(src Source, in Inputs, lim Limits) []Reference {
 	if in.Components == nil {
 		in.Components = Components{}
 	}
-	c := &compiler{in: in, lim: lim.lowered(), reports: syntax.NewReports(src.Path)}
-	root := syntax.Load(src.Text, c.lim.bounds(), c.reports)
+	lim = lim.lowered()
+	return missing(needsOf(src.Path, src.Text, Reference{Path: src.Path}, 0, lim), in.Components, lim)
+}
+
+// need is a component that a file names.
+type need struct {
+	reference Reference
+	workflow  bool // that a job calls; an action otherwise
+	depth     int
+}
+
+// needsOf are those of a workflow's file: actions of its steps, and workflows that its jobs call.
+func needsOf(path string, text []byte, of Reference, depth int, lim Limits) (out []need) {
+	reports := syntax.NewReports(path)
+	root := syntax.Load(text, lim.bounds(), reports)
 	if root == nil {
 		return nil
 	}
-	var waiting []need
-	for _, job := range syntax.Read(root, c.reports).Jobs {
-		for _, step := range job.Steps {
-			waiting = append(waiting, need{step, Reference{}, 1})
+	for _, job := range syntax.Read(root, reports).Jobs {
+		if job.Call != nil && badWorkflow(job.Call.Uses.Value) == "" {
+			if r, ok := readReference(job.Call.Uses.Value, of); ok {
+				out = append(out, need{r, true, depth + 1})
+			}
 		}
+		out = appendSteps(out, job.Steps, of, 1)
 	}
-	return missing(waiting, in.Components, c.lim)
+	return out
 }
 
-// need is a step that may name a component.
-type need struct {
-	step  *syntax.Step
-	from  Reference
-	depth int
+func appendSteps(out []need, steps []*syntax.Step, from Reference, depth int) []need {
+	for _, step := range steps {
+		if r, ok := actionReference(step.Uses, from); ok {
+			out = append(out, need{r, false, depth})
+		}
+	}
+	return out
 }
 
 // missing walks breadth first, so that each component is met where it is nested least.
@@ -143,25 +163,26 @@ func missing(waiting []need, known Components, lim Limits) (out []Reference) {
 	for len(waiting) > 0 {
 		next := waiting[0]
 		waiting = waiting[1:]
-		r, ok := actionReference(next.step.Uses, next.from)
-		if !ok || seen[r.String()] || next.depth > actionDepthMax+1 {
+		name := next.reference.String()
+		deepest := actionDepthMax + 1
+		if next.workflow {
+			deepest = callDepthMax + 1
+		}
+		if seen[name] || next.depth > deepest {
 			continue
 		}
-		seen[r.String()] = true
-		found, ok := known[r.String()]
-		if !ok {
-			out = append(out, r)
-			continue
-		}
-		if found.Problem != "" {
-			continue
-		}
-		action := readAction(found, lim, syntax.NewReports(found.File))
-		if action == nil {
-			continue
-		}
-		for _, inner := range action.Steps {
-			waiting = append(waiting, need{inner, r, next.depth + 1})
+		seen[name] = true
+		found, ok := known[name]
+		switch {
+		case !ok:
+			out = append(out, next.reference)
+		case found.Problem != "":
+		case next.workflow:
+			waiting = append(waiting, needsOf(found.File, found.Text, next.reference, next.depth, lim)...)
+		default:
+			if action := readAction(found, lim, syntax.NewReports(found.File)); action != nil {
+				waiting = appendSteps(waiting, action.Steps, next.reference, next.depth+1)
+			}
 		}
 	}
 	return out

@@ -54,6 +54,7 @@ func TestPagesOfDiagnostics(t *testing.T) {
 // pageExample is a fenced text with the words after its fence.
 type pageExample struct {
 	text    string
+	called  string // the text of ./.github/workflows/called.yml
 	options map[string]string
 	// component is what the file uses, if its fence names that.
 	component *pageExample
@@ -64,6 +65,9 @@ func fence(page, kind string) pageExample {
 	words, rest, _ := strings.Cut(rest, "\n")
 	text, _, _ := strings.Cut(rest, "```")
 	e := pageExample{text: text, options: make(map[string]string)}
+	if _, after, ok := strings.Cut(page, "```yaml called\n"); ok {
+		e.called, _, _ = strings.Cut(after, "```")
+	}
 	for _, word := range strings.Fields(words) {
 		name, value, _ := strings.Cut(word, "=")
 		e.options[name] = value
@@ -84,6 +88,10 @@ func (e pageExample) compile(t *testing.T) []Diagnostic {
 		whole := c
 		whole.Reference = r.At(c.Commit)
 		in.Components = Components{r.String(): c, whole.Reference.String(): whole}
+	}
+	if e.called != "" {
+		r := Reference{Path: ".github/workflows/called.yml"}
+		in.Components = Components{r.String(): {Reference: r, File: r.Path, Text: []byte(e.called)}}
 	}
 	for name, value := range e.options {
 		number, _ := strconv.Atoi(value)

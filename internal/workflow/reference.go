@@ -48,8 +48,8 @@ func badWorkflow(text string) string {
 	return ""
 }
 
-// called checks the reference of a job that calls a workflow.
-func (c *compiler) called(job *syntax.Job) {
+// checkCall checks the reference of a job that calls a workflow.
+func (c *compiler) checkCall(job *syntax.Job) {
 	if job.Call == nil {
 		return
 	}

@@ -78,9 +78,12 @@ func staticProperties() []string {
 func (c *compiler) staticContext(name string) (expr.Value, bool) {
 	switch name {
 	case "inputs":
+		if c.caller != nil {
+			return InputsContext(c.caller.inputs), true
+		}
 		return InputsContext(c.plan.Inputs), true
 	case "github":
-		return githubContext(c.in, c.triggers.Name, c.plan.Inputs), true
+		return githubContext(c.in, c.root.triggers.Name, c.root.plan.Inputs), true
 	case "matrix":
 		return expr.Null(), true
 	case "strategy":

@@ -1210,7 +1210,7 @@ type Job struct {
 	Key        string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	Name       string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	Needs      []string               `protobuf:"bytes,5,rep,name=needs,proto3" json:"needs,omitempty"` // keys
-	State      string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"` // waiting, held, ready, active, expanded (its legs run), concluded
+	State      string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"` // waiting, held, ready, active, expanded (its parts run), concluded
 	Outcome    string                 `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Reason     string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // one sentence: why it is as it is
 	ReasonCode string                 `protobuf:"bytes,9,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
@@ -1224,10 +1224,12 @@ type Job struct {
 	Steps      []string               `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`       // names, in order
 	Segments   []*Segment             `protobuf:"bytes,18,rep,name=segments,proto3" json:"segments,omitempty"` // the bar of the waterfall
 	// A job with a matrix has legs, which are jobs of their own; it concludes as they do.
-	Legs          []string  `protobuf:"bytes,19,rep,name=legs,proto3" json:"legs,omitempty"`                // keys of its legs in this round, in order
-	LegOf         string    `protobuf:"bytes,20,opt,name=leg_of,json=legOf,proto3" json:"leg_of,omitempty"` // key of the job whose leg this is
-	Outputs       []*Output `protobuf:"bytes,21,rep,name=outputs,proto3" json:"outputs,omitempty"`          // what it gives to the jobs that need it
-	Story         string    `protobuf:"bytes,30,opt,name=story,proto3" json:"story,omitempty"`              // why it is as it is, with what led there; "" when reason says all
+	Legs    []string  `protobuf:"bytes,19,rep,name=legs,proto3" json:"legs,omitempty"`                // keys of its legs in this round, in order
+	LegOf   string    `protobuf:"bytes,20,opt,name=leg_of,json=legOf,proto3" json:"leg_of,omitempty"` // key of the job whose leg this is
+	Outputs []*Output `protobuf:"bytes,21,rep,name=outputs,proto3" json:"outputs,omitempty"`          // what it gives to the jobs that need it
+	// A job that calls a workflow runs nothing itself; it concludes as the jobs of that do.
+	In            string `protobuf:"bytes,22,opt,name=in,proto3" json:"in,omitempty"`       // key of the job, or leg, that calls the workflow which this one is of
+	Story         string `protobuf:"bytes,30,opt,name=story,proto3" json:"story,omitempty"` // why it is as it is, with what led there; "" when reason says all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1407,6 +1409,13 @@ func (x *Job) GetOutputs() []*Output {
 		return x.Outputs
 	}
 	return nil
+}
+
+func (x *Job) GetIn() string {
+	if x != nil {
+		return x.In
+	}
+	return ""
 }
 
 func (x *Job) GetStory() string {
@@ -7091,7 +7100,7 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\x06opened\x18\x03 \x01(\tR\x06opened\x12\x1c\n" +
 	"\tconcluded\x18\x04 \x01(\tR\tconcluded\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x12\n" +
-	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xd4\x04\n" +
+	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xe4\x04\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x10\n" +
@@ -7115,7 +7124,8 @@ const file_fairlead_v1_fairlead_proto_rawDesc = "" +
 	"\bsegments\x18\x12 \x03(\v2\x14.fairlead.v1.SegmentR\bsegments\x12\x12\n" +
 	"\x04legs\x18\x13 \x03(\tR\x04legs\x12\x15\n" +
 	"\x06leg_of\x18\x14 \x01(\tR\x05legOf\x12-\n" +
-	"\aoutputs\x18\x15 \x03(\v2\x13.fairlead.v1.OutputR\aoutputs\x12\x14\n" +
+	"\aoutputs\x18\x15 \x03(\v2\x13.fairlead.v1.OutputR\aoutputs\x12\x0e\n" +
+	"\x02in\x18\x16 \x01(\tR\x02in\x12\x14\n" +
 	"\x05story\x18\x1e \x01(\tR\x05story\"H\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

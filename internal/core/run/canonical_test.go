@@ -73,6 +73,38 @@ func canonicals() []canonical {
 			ends: []ending{{EndsByEvent, "JobConcluded", "report test.1/a1 success"}, cancel},
 		},
 		{
+			name: "called, its call has not begun", says: "What the caller needs is not done.", job: "test/a",
+			wait:  ReasonCallUnopened,
+			story: []string{"request\njob build\njob test needs=build calls\njob test/a", "lease build"},
+			ends: []ending{
+				{EndsByEvent, "CallOpened", "report build/a1 success"},
+				{EndsByEvent, "JobConcluded", "report build/a1 failure"}, cancel,
+			},
+		},
+		{
+			name: "a call that waits for its inputs", says: "Its condition holds, and the values of its inputs are asked for.",
+			job: "test", wait: ReasonCallInputs, story: []string{"request\njob test calls=ask\njob test/a"},
+			ends: []ending{
+				{EndsByEvent, "CallOpened", "call test inputs"}, {EndsByTimer, "Wake", "wake at=01:00:00"},
+				{EndsByPerson, "RequestCancel", ""},
+			},
+		},
+		{
+			name: "the jobs that it calls run", says: "A job that calls a workflow; it concludes as the jobs of that do.",
+			job: "test", wait: ReasonCallUnfinished,
+			story: []string{"request\njob test calls\njob test/a", "lease test/a"},
+			ends:  []ending{{EndsByEvent, "JobConcluded", "report test/a/a1 success"}, {EndsByPerson, "RequestCancel", ""}},
+		},
+		{
+			name: "a call that waits for its outputs", says: "The jobs that it calls have ended.",
+			job: "test", wait: ReasonCallOutputs,
+			story: []string{"request\njob test calls outputs\njob test/a", "lease test/a", "report test/a/a1 success"},
+			ends: []ending{
+				{EndsByEvent, "JobConcluded", "call test outputs outputs=id:x"}, {EndsByTimer, "Wake", "wake at=01:00:00"},
+				{EndsByPerson, "RequestCancel", ""},
+			},
+		},
+		{
 			name: "held for back-off", says: "An attempt failed and the next one waits.", job: "test",
 			wait: ReasonRetryBackoff, story: []string{oneTest, "lease test", "report test/a1 failure class=platform_error"},
 			ends: []ending{{EndsByTimer, "Wake", "wake at=00:01:00"}, cancel},
@@ -383,6 +415,10 @@ func transitionRows(job string) []transitionRow {
 		{"RecordMatrix, two legs", "matrix " + job + " legs=a,b"},
 		{"RecordMatrix, an error", "matrix " + job + " error=broken"},
 		{"RecordMatrix, of other inputs", "matrix " + job + " legs=a stale"},
+		{"RecordCall, inputs", "call " + job + " inputs"},
+		{"RecordCall, outputs", "call " + job + " outputs outputs=id:x"},
+		{"RecordCall, an error", "call " + job + " inputs error=broken"},
+		{"RecordCall, of other inputs", "call " + job + " inputs stale"},
 		{"Rerun, all", "rerun all by=ben"},
 		{"Rerun, failed", "rerun failed by=ben"},
 		{"Rerun, this job", "rerun jobs jobs=" + job + " by=ben"},

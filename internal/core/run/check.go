@@ -135,7 +135,11 @@ func (s *State) checkJob(j int) error {
 	if err := s.checkGroup(j); err != nil {
 		return err
 	}
-	if _, leg := s.GroupOf(j); job.State == StateWaiting && job.Evaluation == nil && !leg && len(s.unfinished(j)) == 0 {
+	if err := s.checkCall(j); err != nil {
+		return err
+	}
+	_, leg := s.GroupOf(j)
+	if job.State == StateWaiting && job.Evaluation == nil && !leg && s.opened(j) && len(s.unfinished(j)) == 0 {
 		return fmt.Errorf("waits for needs that are all committed (14)")
 	}
 	if s.Desired == domain.DesiredCancel && !s.Concluded() {
@@ -155,6 +159,9 @@ func (s *State) checkJob(j int) error {
 // checkGroup holds between a job with a matrix and its legs.
 func (s *State) checkGroup(j int) error {
 	job, k := s.Jobs[j], s.Skeleton(j)
+	if k.Call != nil && k.Group == nil {
+		return nil
+	}
 	if (job.State == StateExpanded) != (job.Reason.Code == ReasonLegsUnfinished) {
 		return fmt.Errorf("state %s with reason %q", job.State, job.Reason.Code)
 	}
@@ -168,6 +175,9 @@ func (s *State) checkGroup(j int) error {
 		return fmt.Errorf("a job with legs has an attempt of its own")
 	}
 	open, root, room := s.openLegs(j), s.failedFast(j), s.room(j)
+	if !s.opened(j) {
+		room = 0 // its legs wait for what calls them
+	}
 	switch {
 	case job.State == StateExpanded && len(open) == 0:
 		return fmt.Errorf("all legs are concluded, and it is not")
@@ -184,9 +194,35 @@ func (s *State) checkGroup(j int) error {
 		switch a := leg.Current(); {
 		case leg.State == StateWaiting && (root >= 0 || s.Desired == domain.DesiredCancel || room > 0):
 			return fmt.Errorf("leg %s waits, and nothing keeps it", s.Skeleton(l).Key)
-		case root >= 0 && (a == nil || a.Desired != domain.DesiredCancel):
+		case root >= 0 && !s.Calls(l) && (a == nil || a.Desired != domain.DesiredCancel):
 			return fmt.Errorf("leg %s goes on after %s failed", s.Skeleton(l).Key, s.Skeleton(root).Key)
 		}
+	}
+	return nil
+}
+
+// checkCall holds between a job that calls a workflow and the jobs of that.
+func (s *State) checkCall(j int) error {
+	job := s.Jobs[j]
+	if s.Skeleton(j).In != nil && !s.opened(j) && !slices.Contains([]JobState{StateWaiting, StateConcluded}, job.State) &&
+		s.Skeleton(j).Group == nil {
+		return fmt.Errorf("state %s in a workflow that has not begun", job.State)
+	}
+	if !s.Calls(j) {
+		return nil
+	}
+	if len(job.Attempts) > 0 || job.Epoch > 0 {
+		return fmt.Errorf("a job that calls a workflow has an attempt of its own")
+	}
+	open := s.openCalled(j)
+	waits := slices.Contains([]ReasonCode{ReasonCallInputs, ReasonCallUnfinished, ReasonCallOutputs}, job.Reason.Code)
+	switch {
+	case (job.State == StateExpanded) != waits:
+		return fmt.Errorf("state %s with reason %q", job.State, job.Reason.Code)
+	case job.State == StateExpanded && (len(open) == 0) != (job.Reason.Code == ReasonCallOutputs):
+		return fmt.Errorf("%d of the jobs that it calls are open, with reason %q", len(open), job.Reason.Code)
+	case job.State == StateConcluded && len(open) > 0:
+		return fmt.Errorf("concluded before %s that it calls", s.jobKeys(open))
 	}
 	return nil
 }

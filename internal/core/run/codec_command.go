@@ -42,6 +42,8 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c RecordEvaluation) Command { return c })
 		case "RecordMatrix":
 			return codec.As(body, func(c RecordMatrix) Command { return c })
+		case "RecordCall":
+			return codec.As(body, func(c RecordCall) Command { return c })
 		case "Rerun":
 			return codec.As(body, func(c Rerun) Command { return c })
 		case "Settle":

@@ -80,9 +80,9 @@ func golden(t *testing.T, file string, got []byte) {
 // Promises: [FORMAT-1].
 // formsOfEvents is the format that brought the newest form of an event; the others have the
 // form of format 1. A file of every earlier form stays beside the newest one for ever.
-var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion, "RunRequested": formatMatrix,
-	"MatrixAsked": formatMatrix, "MatrixExpanded": formatMatrix, "RoundOpened": formatMatrix,
-	"AttemptConcluded": formatMatrix}
+var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion, "RunRequested": formatCall,
+	"MatrixAsked": formatMatrix, "MatrixExpanded": formatCall, "RoundOpened": formatMatrix,
+	"AttemptConcluded": formatMatrix, "CallAsked": formatCall, "CallOpened": formatCall, "JobConcluded": formatCall}
 
 // Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {

@@ -73,6 +73,11 @@ type JobSkeleton struct {
 	Steps               []string `json:"steps,omitempty"` // names, by step index; of a leg: none, see State.Steps
 	Leg                 *Leg     `json:"leg,omitempty"`   // of a job with a matrix
 	Group               *Group   `json:"group,omitempty"` // of a job with a matrix: how its legs run
+	// Call: the job calls a workflow, or each of its legs does. In is the index of the caller, a job
+	// or a leg, whose workflow the job is of, and ID its key there. Since format 5.
+	Call *CallSkeleton `json:"call,omitempty"`
+	In   *int          `json:"in,omitempty"`
+	ID   string        `json:"id,omitempty"`
 }
 
 // Retry says which failures start another attempt without a person.
@@ -199,6 +204,17 @@ type RecordMatrix struct {
 	MaxParallel int // 0: all
 	Legs        []NewLeg
 	Error       string // the matrix could not be expanded, and why
+}
+
+// RecordCall answers CallAsked: with the inputs of the called workflow, or with its outputs.
+type RecordCall struct {
+	Cause       domain.Cause
+	Job         domain.JobID
+	What        string // CallAsksInputs or CallAsksOutputs
+	InputDigest domain.Digest
+	Inputs      CallInputs
+	Outputs     []Output
+	Error       string // they could not be evaluated, and why
 }
 
 // Modes of a round: RoundFirst is the one that RequestRun opens, the others are Rerun's.
@@ -329,6 +345,9 @@ func (RecordEvaluation) Name() string { return "RecordEvaluation" }
 
 // Name implements Command.
 func (RecordMatrix) Name() string { return "RecordMatrix" }
+
+// Name implements Command.
+func (RecordCall) Name() string { return "RecordCall" }
 
 // Name implements Command.
 func (Rerun) Name() string { return "Rerun" }

@@ -66,6 +66,8 @@ func (d *draft) decide(c Command) (Decision, *domain.Rejection) {
 		return d.recordEvaluation(c)
 	case RecordMatrix:
 		return d.recordMatrix(c)
+	case RecordCall:
+		return d.recordCall(c)
 	case Rerun:
 		return d.rerun(c)
 	case Settle:
@@ -116,6 +118,10 @@ func (d *draft) emit(e Event) {
 		for _, j := range e.Jobs {
 			d.own(j)
 		}
+	case *CallOpened:
+		for _, j := range d.s.called[e.Job] {
+			d.own(j)
+		}
 	case *MatrixExpanded:
 		for _, j := range e.Legs {
 			if j < len(d.owned) {
@@ -145,11 +151,17 @@ func (d *draft) flow() {
 	for len(d.concluded) > 0 {
 		j := d.concluded[0]
 		d.concluded = d.concluded[1:]
-		switch k := d.s.Skeleton(j); {
-		case k.Leg != nil:
-			d.legConcluded(j)
+		k := d.s.Skeleton(j)
+		switch {
 		case k.Group != nil:
 			d.abandonLegs(j)
+		case k.Call != nil:
+			d.abandonCalled(j)
+		}
+		if k.Leg != nil {
+			d.legConcluded(j)
+		} else {
+			d.calledConcluded(j)
 		}
 		for _, dependent := range d.s.dependents[j] {
 			d.consider(dependent)
@@ -172,8 +184,8 @@ func (s *State) outcome() (domain.Outcome, Reason) {
 	var unsuccessful []int
 	cancelled := false
 	for i, job := range s.Jobs {
-		if _, leg := s.GroupOf(i); leg {
-			continue // its group says what they add up to
+		if s.inner(i) {
+			continue // what it is part of says what they add up to
 		}
 		switch job.Outcome {
 		case domain.OutcomeFailure, domain.OutcomeTimedOut:
@@ -193,24 +205,30 @@ func (s *State) outcome() (domain.Outcome, Reason) {
 	return domain.OutcomeSuccess, Reason{Code: ReasonJobsDone}
 }
 
-// blamed are the jobs that a failed one is listed by: its failed legs, if it has any.
+// inner reports whether a job is a leg, or of a called workflow.
+func (s *State) inner(j int) bool {
+	_, leg := s.GroupOf(j)
+	return leg || s.Skeleton(j).In != nil
+}
+
+// blamed are the jobs that a failed one is listed by: its failed legs and called jobs, if it has any.
 func (s *State) blamed(j int) []int {
-	var legs []int
-	for _, l := range s.Jobs[j].Legs {
-		if failed(s.Jobs[l].Outcome) {
-			legs = append(legs, l)
+	var parts []int
+	for _, part := range s.parts(j) {
+		if failed(s.Jobs[part].Outcome) {
+			parts = append(parts, s.blamed(part)...)
 		}
 	}
-	if len(legs) == 0 {
+	if len(parts) == 0 {
 		return []int{j}
 	}
-	return legs
+	return parts
 }
 
 func (s *State) withOutcome(o domain.Outcome) []int {
 	var jobs []int
 	for i, job := range s.Jobs {
-		if _, leg := s.GroupOf(i); job.Outcome == o && !leg {
+		if job.Outcome == o && !s.inner(i) {
 			jobs = append(jobs, i)
 		}
 	}

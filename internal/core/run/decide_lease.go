@@ -194,7 +194,7 @@ func (d *draft) requestCancel(c RequestCancel) (Decision, *domain.Rejection) {
 	cause := d.s.cancelReason()
 	for j := range d.s.Jobs {
 		switch d.job(j).State {
-		case StateConcluded, StateExpanded: // the latter as its legs do
+		case StateConcluded, StateExpanded: // the latter as its legs do, or the jobs that it calls
 		case StateActive:
 			d.stop(j, Reason{Code: ReasonCancelGrace, Actor: cause.Actor})
 			if a := d.job(j).Current(); a.Uncertain && d.late(a.SettleAt) {
@@ -224,6 +224,9 @@ func (d *draft) wakeJob(j int) {
 		return
 	}
 	switch job.State {
+	case StateExpanded:
+		d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
+			Reason{Code: ReasonCallInvalid, Expression: job.Evaluation.Call, Message: "they were not evaluated in time"})
 	case StateWaiting:
 		if job.Evaluation.Matrix {
 			d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
@@ -279,7 +282,7 @@ func (d *draft) lose(j int) {
 // wakeAt is when time alone changes the job.
 func (j *Job) wakeAt() (time.Time, bool) {
 	switch j.State {
-	case StateWaiting:
+	case StateWaiting, StateExpanded:
 		if e := j.Evaluation; e != nil && !e.Answered {
 			return e.Deadline, true
 		}

@@ -137,11 +137,7 @@ func (s *State) evolveExpanded(e *MatrixExpanded) {
 	}
 	job := s.Jobs[g]
 	job.State, job.Legs = StateExpanded, e.Legs
-	if job.Evaluation != nil && !job.Evaluation.Answered {
-		answered := *job.Evaluation
-		answered.Answered, answered.Result = true, true
-		job.Evaluation = &answered
-	}
+	s.answered(job)
 	s.because(job, e, Reason{Code: ReasonLegsUnfinished})
 	for _, l := range e.Legs {
 		before := s.Jobs[l]

@@ -39,7 +39,9 @@ func (d *draft) rerun(c Rerun) (Decision, *domain.Rejection) {
 		d.consider(j)
 	}
 	for _, g := range kept {
-		d.fill(g)
+		if d.job(g).State == StateExpanded && d.s.Skeleton(g).Group != nil {
+			d.fill(g)
+		}
 	}
 	return Decision{Reply: reply}, nil
 }
@@ -49,13 +51,13 @@ func (d *draft) rerunRoots(c Rerun) ([]int, *domain.Rejection) {
 	switch c.Mode {
 	case RerunAll:
 		for j := range d.s.Jobs {
-			if _, leg := d.s.GroupOf(j); !leg {
+			if !d.s.inner(j) {
 				roots = append(roots, j)
 			}
 		}
 	case RerunFailed:
 		for j := range d.s.Jobs {
-			if _, leg := d.s.GroupOf(j); !leg {
+			if !d.s.inner(j) {
 				roots = append(roots, d.s.unsuccessful(j)...)
 			}
 		}
@@ -76,22 +78,26 @@ func (d *draft) rerunRoots(c Rerun) ([]int, *domain.Rejection) {
 	return roots, nil
 }
 
-// unsuccessful is what runs again of a job that did not succeed: of its legs those that
-// didn't either, if there are any.
+// unsuccessful is what runs again of a job that did not succeed: of its legs, or of
+// the jobs that it calls, those that didn't either, if there are any.
 func (s *State) unsuccessful(j int) []int {
 	bad := func(o domain.Outcome) bool { return failed(o) || o == domain.OutcomeCancelled }
 	if !bad(s.Jobs[j].Outcome) {
 		return nil
 	}
-	legs := slices.DeleteFunc(slices.Clone(s.Jobs[j].Legs), func(l int) bool { return !bad(s.Jobs[l].Outcome) })
-	if len(legs) == 0 {
+	var parts []int
+	for _, part := range s.parts(j) {
+		parts = append(parts, s.unsuccessful(part)...)
+	}
+	if len(parts) == 0 {
 		return []int{j}
 	}
-	return legs
+	return parts
 }
 
 // again adds to the roots everything that depends on them, in index order. A job of which
-// only some legs run again keeps its condition and its matrix: those are the kept ones.
+// only some legs, or called jobs, run again keeps its condition and its matrix or inputs: those are
+// the kept ones.
 func (s *State) again(roots []int) (jobs, kept []int) {
 	seen := make([]bool, len(s.Jobs))
 	whole := make([]bool, len(s.Jobs)) // from its condition on
@@ -112,13 +118,21 @@ func (s *State) again(roots []int) (jobs, kept []int) {
 		}
 		first := !seen[j]
 		seen[j], whole[j] = true, whole[j] || !at.part
+		if !at.part && s.Calls(j) {
+			for _, called := range s.called[j] {
+				stack = append(stack, step{job: called})
+			}
+		}
 		if g, leg := s.GroupOf(j); leg {
 			stack = append(stack, step{g, s.resumes(g, j)})
 			continue
 		}
+		if c, called := s.CallerOf(j); called {
+			stack = append(stack, step{c, s.reopens(c)})
+		}
 		if group := s.Skeleton(j).Group; group != nil && !at.part && !group.Later {
 			for _, l := range s.Jobs[j].Legs {
-				seen[l], whole[l] = true, true
+				stack = append(stack, step{job: l})
 			}
 		}
 		if first {
@@ -131,7 +145,7 @@ func (s *State) again(roots []int) (jobs, kept []int) {
 		g, leg := s.GroupOf(j)
 		switch {
 		case !in, leg && s.Skeleton(g).Group.Later && whole[g]: // the latter as its group finds
-		case s.Skeleton(j).Group != nil && !whole[j]:
+		case (s.Skeleton(j).Group != nil || s.Calls(j)) && !whole[j]:
 			jobs, kept = append(jobs, j), append(kept, j)
 		default:
 			jobs = append(jobs, j)
@@ -145,6 +159,13 @@ func (s *State) again(roots []int) (jobs, kept []int) {
 func (s *State) resumes(g, leg int) bool {
 	code := s.Jobs[g].Reason.Code
 	return (code == ReasonLegsFailed || code == ReasonLegsDone) && slices.Contains(s.Jobs[g].Legs, leg)
+}
+
+// reopens reports whether jobs of a called workflow may run again without the call being decided
+// anew: it was opened, and came to its end by them.
+func (s *State) reopens(c int) bool {
+	code := s.Jobs[c].Reason.Code
+	return (code == ReasonCallFailed || code == ReasonCallDone) && s.Jobs[c].Inputs != nil
 }
 
 // withLegs adds all legs of the jobs that have any.

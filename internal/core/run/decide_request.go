@@ -117,6 +117,9 @@ func validJob(jobs []JobSkeleton, i int) *domain.Rejection {
 	if r := validGroup(jobs, i); r != nil {
 		return r
 	}
+	if r := validCall(jobs, i); r != nil {
+		return r
+	}
 	for n, need := range k.Needs {
 		if need < 0 || need >= len(jobs) || slices.Contains(k.Needs[:n], need) {
 			return invalidArgument("skeleton", "Job %q needs job %d, which is unknown or named twice.", k.Key, need)
@@ -205,6 +208,7 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 			},
 			Effectful: job.Effectful, SoftFail: job.SoftFail,
 		}
+		k.In, k.ID, k.Call = job.In, job.ID, callOf(job.Call)
 		if st := job.Strategy; st != nil {
 			k.Group = &Group{FailFast: st.FailFast, MaxParallel: st.MaxParallel, Later: st.Later != nil}
 		}
@@ -233,8 +237,21 @@ func legOf(l *plan.Leg, out []JobSkeleton) JobSkeleton {
 		soft = *l.SoftFail
 	}
 	k := legSkeleton(group, &NewLeg{Name: l.Name, RunsOn: l.RunsOn, TimeoutSeconds: l.TimeoutSeconds, SoftFail: soft})
-	k.Index, k.Key, k.Leg = len(out), l.Key, &Leg{Of: l.Of}
+	k.Index, k.Key, k.Leg, k.Call = len(out), l.Key, &Leg{Of: l.Of}, group.Call
 	return k
+}
+
+// callOf is what the core knows of a call. Inputs that are over the bound of an event are asked for
+// like those that have to be evaluated: the answer is an object.
+func callOf(c *plan.Call) *CallSkeleton {
+	if c == nil {
+		return nil
+	}
+	inputs, literal := c.Literal()
+	if !literal || len(inputs) > OutputBytesMax {
+		return &CallSkeleton{Ask: true, Outputs: len(c.Outputs) > 0}
+	}
+	return &CallSkeleton{Inputs: inputs, Outputs: len(c.Outputs) > 0}
 }
 
 func legKey(job string, number int) string { return plan.LegKey(job, number) }

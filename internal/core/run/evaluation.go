@@ -19,6 +19,10 @@ type Inputs struct {
 	Inputs domain.Digest `json:"inputs,omitempty"`
 	Status Status        `json:"status"` // what the status functions yield
 	Needs  []NeedValue   `json:"needs"`  // direct needs, in the plan's order
+	// Call names the inputs of the called workflow that the job is of; of the outputs of a call, its
+	// own, and Jobs are those of the called workflow.
+	Call domain.Digest `json:"call,omitempty"`
+	Jobs []NeedValue   `json:"jobs,omitempty"`
 }
 
 // NeedValue is one entry of the needs context.
@@ -46,8 +50,11 @@ func EvaluationInputs(s *State, job int) Inputs {
 		Commit: s.Request.Source.Commit, Ref: s.Request.Source.Ref, Inputs: s.Request.Inputs,
 		Status: st, Needs: []NeedValue{},
 	}
+	if of := s.InputsOf(job); of != nil {
+		in.Call = of.digest()
+	}
 	for _, need := range s.Needs(job) {
-		in.Needs = append(in.Needs, NeedValue{s.Skeleton(need).Key, s.Jobs[need].Outcome, s.Outputs(need)})
+		in.Needs = append(in.Needs, NeedValue{s.KeyInWorkflow(need), s.Jobs[need].Outcome, s.Outputs(need)})
 	}
 	return in
 }
@@ -59,7 +66,8 @@ func (d *draft) recordEvaluation(c RecordEvaluation) (Decision, *domain.Rejectio
 	}
 	job := d.job(j)
 	asked := job.Evaluation
-	if asked == nil || asked.Matrix || asked.Expression != c.Expression || asked.InputDigest != c.InputDigest {
+	if asked == nil || asked.Matrix || asked.Call != "" || asked.Expression != c.Expression ||
+		asked.InputDigest != c.InputDigest {
 		return Decision{}, domain.Reject(domain.CodeEvaluationMismatch,
 			"The job does not wait for this expression over these inputs.")
 	}

@@ -100,6 +100,22 @@ type MatrixExpanded struct {
 	Added       []JobSkeleton `json:"added,omitempty"`
 }
 
+// CallAsked says that a job calls a workflow, and that the values of its inputs or of its outputs
+// are not known yet. A reactor answers with RecordCall. Since format 5.
+type CallAsked struct {
+	OfJob
+	What        string        `json:"what"`         // CallAsksInputs or CallAsksOutputs
+	InputDigest domain.Digest `json:"input_digest"` // of EvaluationInputs, or of CallOutputsInputs
+	Deadline    time.Time     `json:"deadline"`     // unanswered by then: the job fails
+}
+
+// CallOpened says that a called workflow begins, with the values of its inputs. Since format 5.
+type CallOpened struct {
+	OfJob
+	InputDigest domain.Digest `json:"input_digest,omitempty"` // what they were evaluated from
+	Inputs      CallInputs    `json:"inputs"`
+}
+
 // JobHeld says that a job could start but for a stated reason, until a stated time.
 type JobHeld struct {
 	OfJob
@@ -194,6 +210,7 @@ type JobConcluded struct {
 	Outcome domain.Outcome      `json:"outcome"`
 	Class   domain.FailureClass `json:"class,omitempty"`
 	Reason  Reason              `json:"reason"`
+	Outputs []Output            `json:"outputs,omitempty"` // of a call; since format 5
 }
 
 // CancelRequested says that somebody asked for the run to stop.
@@ -280,6 +297,12 @@ func (*MatrixAsked) Name() string { return "MatrixAsked" }
 
 // Name implements Event.
 func (*MatrixExpanded) Name() string { return "MatrixExpanded" }
+
+// Name implements Event.
+func (*CallAsked) Name() string { return "CallAsked" }
+
+// Name implements Event.
+func (*CallOpened) Name() string { return "CallOpened" }
 
 // Name implements Event.
 func (*JobHeld) Name() string { return "JobHeld" }

@@ -41,7 +41,7 @@ func (s *State) evolveRequested(e *RunRequested) {
 		s.Jobs[i] = &Job{}
 		s.evolveWaiting(i, e, 1)
 	}
-	s.dependents = reverse(e.Request.Skeleton)
+	s.dependents, s.called = reverse(e.Request.Skeleton), calledBy(e.Request.Skeleton)
 	for i := range s.Jobs {
 		if leg := e.Request.Skeleton[i].Leg; leg != nil {
 			s.Jobs[leg.Of].Legs = append(s.Jobs[leg.Of].Legs, i)
@@ -56,6 +56,8 @@ func (s *State) evolveWaiting(i int, e Event, round int) {
 	switch {
 	case k.Leg != nil:
 		s.because(job, e, Reason{Code: ReasonMatrixUnexpanded, Jobs: []int{k.Leg.Of}})
+	case k.In != nil:
+		s.because(job, e, Reason{Code: ReasonCallUnopened, Jobs: []int{*k.In}})
 	default:
 		s.because(job, e, Reason{Code: ReasonNeedsUnfinished, Jobs: k.Needs})
 	}
@@ -72,10 +74,13 @@ func (s *State) evolveRound(e *RoundOpened) {
 		Number: e.Round, Mode: e.Mode, Actor: e.Actor, OpenedAt: e.At, Jobs: e.Jobs,
 	})
 	for _, j := range e.Jobs {
-		legs := s.Jobs[j].Legs
+		legs, inputs := s.Jobs[j].Legs, s.Jobs[j].Inputs
 		s.evolveWaiting(j, e, e.Round)
-		if slices.Contains(e.Kept, j) {
-			job := s.Jobs[j]
+		switch job := s.Jobs[j]; {
+		case !slices.Contains(e.Kept, j):
+		case s.Calls(j):
+			job.Inputs = inputs // CallOpened follows when it has its turn
+		default:
 			job.State, job.Legs = StateExpanded, legs
 			s.because(job, e, Reason{Code: ReasonLegsUnfinished})
 		}
@@ -121,6 +126,16 @@ func (s *State) evolveJob(job *Job, e Event) {
 		s.because(job, e, Reason{Code: ReasonExpanding, Until: e.Deadline})
 	case *MatrixExpanded:
 		s.evolveExpanded(e)
+	case *CallAsked:
+		job.State = StateExpanded
+		job.Evaluation = &Evaluation{Call: e.What, InputDigest: e.InputDigest, Deadline: e.Deadline}
+		code := ReasonCallInputs
+		if e.What == CallAsksOutputs {
+			code = ReasonCallOutputs
+		}
+		s.because(job, e, Reason{Code: code, Until: e.Deadline})
+	case *CallOpened:
+		s.evolveOpened(e)
 	case *JobHeld:
 		job.State, job.HeldUntil = StateHeld, e.Until
 		s.because(job, e, e.Reason)
@@ -129,6 +144,10 @@ func (s *State) evolveJob(job *Job, e Event) {
 		s.because(job, e, Reason{Code: ReasonWaitingForRunner, Until: e.QueueDeadline})
 	case *JobConcluded:
 		job.State, job.Outcome, job.Class, job.Decider = StateConcluded, e.Outcome, e.Class, e.Attempt
+		job.Outputs = e.Outputs
+		if job.Evaluation != nil && job.Evaluation.Call != "" {
+			s.answered(job)
+		}
 		s.because(job, e, e.Reason)
 	case *LeaseGranted:
 		job.State, job.Epoch = StateActive, e.Epoch

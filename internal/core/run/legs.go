@@ -45,12 +45,12 @@ func (s *State) Steps(job int) []string {
 	return s.Skeleton(group).Steps
 }
 
-// begin lets a job whose condition holds go on: to a runner, or to its legs.
+// begin lets a job whose condition holds go on: to a runner, to its legs, or to what it calls.
 func (d *draft) begin(j int) {
 	group := d.s.Skeleton(j).Group
 	switch {
 	case group == nil:
-		d.admit(j)
+		d.start(j)
 	case group.Later:
 		d.emit(&MatrixAsked{
 			OfJob: d.ofJob(j), InputDigest: EvaluationInputs(d.s, j).Digest(),
@@ -64,13 +64,16 @@ func (d *draft) begin(j int) {
 
 // fill admits legs in their order, as many as may run at the same time.
 func (d *draft) fill(g int) {
+	if !d.s.opened(g) {
+		return
+	}
 	room := d.s.room(g)
 	for _, l := range d.job(g).Legs {
 		if room <= 0 {
 			return
 		}
 		if d.job(l).State == StateWaiting {
-			d.admit(l)
+			d.start(l)
 			room--
 		}
 	}
@@ -132,56 +135,62 @@ func failed(o domain.Outcome) bool { return o == domain.OutcomeFailure || o == d
 func (d *draft) failFast(g int) {
 	cause := []int{d.s.failedFast(g)}
 	for _, l := range d.job(g).Legs {
-		switch d.job(l).State {
-		case StateConcluded:
-		case StateActive:
-			d.stop(l, Reason{Code: ReasonFailFastGrace, Jobs: cause})
-			if a := d.job(l).Current(); a.Uncertain && d.late(a.SettleAt) {
-				d.lose(l)
-			}
-		default:
-			d.concludeJob(l, 0, domain.OutcomeCancelled, domain.FailureCancelled,
-				Reason{Code: ReasonFailFast, Jobs: cause})
-		}
+		d.end(l, cause)
 	}
 }
 
 // stopping reports whether the job shall end and not be tried again: the run is being
-// cancelled, or a leg beside it failed and ends it.
-func (d *draft) stopping(j int) bool {
-	if d.cancelling() {
-		return true
+// cancelled, or a leg failed and ends it, beside it or beside a call that it is of.
+func (d *draft) stopping(j int) bool { return d.cancelling() || d.s.endedBy(j) >= 0 }
+
+// endedBy is the leg whose failure ends the job, or -1.
+func (s *State) endedBy(j int) int {
+	for {
+		if g, ok := s.GroupOf(j); ok {
+			if leg := s.failedFast(g); leg >= 0 {
+				return leg
+			}
+		}
+		c, ok := s.CallerOf(j)
+		if !ok {
+			return -1
+		}
+		j = c
 	}
-	g, ok := d.s.GroupOf(j)
-	return ok && d.s.failedFast(g) >= 0
 }
 
 // stopReason is why a job ends that is stopping.
 func (d *draft) stopReason(j int) Reason {
-	if g, ok := d.s.GroupOf(j); ok && !d.cancelling() {
-		return Reason{Code: ReasonFailFast, Jobs: []int{d.s.failedFast(g)}}
+	if leg := d.s.endedBy(j); leg >= 0 && !d.cancelling() {
+		return Reason{Code: ReasonFailFast, Jobs: []int{leg}}
 	}
 	return d.s.cancelReason()
 }
 
 // outcomeOfLegs is what the legs of a group add up to: the worst of them.
 func (s *State) outcomeOfLegs(g int) (domain.Outcome, domain.FailureClass, Reason) {
-	worst, class := domain.OutcomeSkipped, domain.FailureNone
-	var legs []int
-	for _, l := range s.Jobs[g].Legs {
-		job := s.Jobs[l]
-		switch rank, least := badness(job.Outcome), badness(worst); {
-		case rank > least:
-			worst, class, legs = job.Outcome, job.Class, []int{l}
-		case rank == least:
-			legs = append(legs, l)
-		}
-	}
+	worst, class, legs := s.worst(s.Jobs[g].Legs)
 	switch worst {
 	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled:
 		return worst, class, Reason{Code: ReasonLegsFailed, Jobs: legs, Outcome: worst}
 	}
 	return worst, domain.FailureNone, Reason{Code: ReasonLegsDone, Outcome: worst}
+}
+
+// worst is the worst outcome of some jobs, and which of them have it.
+func (s *State) worst(of []int) (domain.Outcome, domain.FailureClass, []int) {
+	worst, class := domain.OutcomeSkipped, domain.FailureNone
+	var jobs []int
+	for _, j := range of {
+		job := s.Jobs[j]
+		switch rank, least := badness(job.Outcome), badness(worst); {
+		case rank > least:
+			worst, class, jobs = job.Outcome, job.Class, []int{j}
+		case rank == least:
+			jobs = append(jobs, j)
+		}
+	}
+	return worst, class, jobs
 }
 
 // badness orders outcomes of legs.

@@ -75,6 +75,10 @@ const (
 	// job that exceeds one of them fails.
 	outputsBytesMax    = 1 << 20
 	runOutputsBytesMax = 50 << 20
+	// nestingMax: how many calls may lead to a job.
+	nestingMax = 10
+	// callInputsBytesMax: the inputs of a called workflow; a call with more fails.
+	callInputsBytesMax = 1 << 20
 	// outputsMax: outputs of a job.
 	outputsMax = 1000
 )

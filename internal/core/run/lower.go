@@ -15,11 +15,32 @@ const (
 	formatRunnerVersion = 2
 	// formatMatrix is the format that brought matrices, and the size of outputs.
 	formatMatrix = 4
+	// formatCall is the format that brought called workflows.
+	formatCall = 5
 )
 
 // Lower gives an event as readers of a format understand it. The error says that there is no
 // such form, and the command that led to it is refused: nothing of a matrix can be left out.
 func Lower(e Event, format uint32) (Event, error) {
+	if format >= formatCall {
+		return e, nil
+	}
+	switch e := e.(type) {
+	case *RunRequested:
+		if calls(e.Request.Skeleton) {
+			return nil, codec.ErrFormat
+		}
+	case *MatrixExpanded:
+		if calls(e.Added) {
+			return nil, codec.ErrFormat
+		}
+	case *CallAsked, *CallOpened:
+		return nil, codec.ErrFormat
+	case *JobConcluded:
+		if len(e.Outputs) > 0 {
+			return nil, codec.ErrFormat
+		}
+	}
 	if format >= formatMatrix {
 		return e, nil
 	}
@@ -50,6 +71,17 @@ func Lower(e Event, format uint32) (Event, error) {
 
 // LowerCommand is Lower for a command that another server is to decide.
 func LowerCommand(c Command, format uint32) (Command, error) {
+	if format >= formatCall {
+		return c, nil
+	}
+	switch c := c.(type) {
+	case RequestRun:
+		if calls(c.Request.Skeleton) {
+			return nil, codec.ErrFormat
+		}
+	case RecordCall:
+		return nil, codec.ErrFormat
+	}
 	if format >= formatMatrix {
 		return c, nil
 	}
@@ -75,6 +107,11 @@ func LowerCommand(c Command, format uint32) (Command, error) {
 // matrices reports whether a job has legs, now or later.
 func matrices(jobs []JobSkeleton) bool {
 	return slices.ContainsFunc(jobs, func(k JobSkeleton) bool { return k.Group != nil || k.Leg != nil })
+}
+
+// calls reports whether a job calls a workflow.
+func calls(jobs []JobSkeleton) bool {
+	return slices.ContainsFunc(jobs, func(k JobSkeleton) bool { return k.Call != nil || k.In != nil })
 }
 
 // unsized leaves the sizes out, which only a bound rests on.

@@ -125,7 +125,7 @@ func TestEveryFormatBroughtSomething(t *testing.T) {
 			t.Errorf("there are golden files of format %d, and the program has %d", n, codec.Format)
 		}
 	}
-	for _, n := range []int{formatRunnerVersion, int(codec.FormatPacked), formatMatrix} {
+	for _, n := range []int{formatRunnerVersion, int(codec.FormatPacked), formatMatrix, formatCall} {
 		if !brought[n] {
 			t.Errorf("no golden file shows what format %d brought", n)
 		}

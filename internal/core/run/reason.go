@@ -28,6 +28,10 @@ const (
 	ReasonMaxParallel      ReasonCode = "max_parallel"
 	ReasonLegsUnfinished   ReasonCode = "legs_unfinished"
 	ReasonFailFastGrace    ReasonCode = "fail_fast_grace"
+	ReasonCallUnopened     ReasonCode = "call_unopened"
+	ReasonCallInputs       ReasonCode = "evaluating_call_inputs"
+	ReasonCallUnfinished   ReasonCode = "call_unfinished"
+	ReasonCallOutputs      ReasonCode = "evaluating_call_outputs"
 )
 
 // Reasons why something concluded.
@@ -53,6 +57,9 @@ const (
 	ReasonFailFast          ReasonCode = "fail_fast"
 	ReasonLegsFailed        ReasonCode = "legs_failed"
 	ReasonLegsDone          ReasonCode = "legs_done"
+	ReasonCallInvalid       ReasonCode = "call_invalid"
+	ReasonCallFailed        ReasonCode = "call_failed"
+	ReasonCallDone          ReasonCode = "call_done"
 )
 
 // Reason is a stored cause. Which fields are set follows from Code; Sentence writes it
@@ -76,7 +83,8 @@ func (c ReasonCode) Waits() bool {
 	case ReasonNeedsUnfinished, ReasonEvaluating, ReasonRetryBackoff,
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
-		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace:
+		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace,
+		ReasonCallUnopened, ReasonCallInputs, ReasonCallUnfinished, ReasonCallOutputs:
 		return true
 	}
 	return false
@@ -89,11 +97,13 @@ func ReasonCodes() []ReasonCode {
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
 		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace,
+		ReasonCallUnopened, ReasonCallInputs, ReasonCallUnfinished, ReasonCallOutputs,
 		ReasonSucceeded, ReasonConditionFalse, ReasonDependency, ReasonCancelRequested,
 		ReasonTimedOut, ReasonStepFailed, ReasonFailed, ReasonRunnerLost, ReasonQueueTimeout,
 		ReasonEvaluationFailed, ReasonEvaluationTimeout, ReasonDeclined, ReasonNotRetried,
 		ReasonSettled, ReasonInvalid, ReasonJobsFailed, ReasonJobsDone,
 		ReasonMatrixInvalid, ReasonFailFast, ReasonLegsFailed, ReasonLegsDone,
+		ReasonCallInvalid, ReasonCallFailed, ReasonCallDone,
 	}
 }
 
@@ -154,6 +164,12 @@ func (s *State) sentence(r Reason) string {
 		return fmt.Sprintf("Legs that concluded %s: %s", r.Outcome, s.jobKeys(r.Jobs))
 	case ReasonLegsDone:
 		return "No leg failed"
+	case ReasonCallInvalid:
+		return fmt.Sprintf("The %s of the workflow that it calls can't be evaluated", r.Expression) + messageSuffix(r)
+	case ReasonCallFailed:
+		return s.callText(r)
+	case ReasonCallDone:
+		return "No job that it calls failed"
 	}
 	return string(r.Code) + messageSuffix(r)
 }
@@ -190,6 +206,14 @@ func (s *State) sentenceOfWait(r Reason) string {
 			s.jobKeys(r.Jobs))
 	case ReasonLegsUnfinished:
 		return "Waits for its legs" + s.legKeys(r.Jobs)
+	case ReasonCallUnopened:
+		return s.sentenceOfLeg(r)
+	case ReasonCallInputs:
+		return "Waits for the values of the inputs of the workflow that it calls"
+	case ReasonCallUnfinished:
+		return "Waits for the jobs that it calls" + s.legKeys(r.Jobs)
+	case ReasonCallOutputs:
+		return "Waits for the values of the outputs of the workflow that it calls"
 	case ReasonFailFastGrace:
 		return fmt.Sprintf("%s failed, and fail-fast ends the other legs; attempt %d may tidy up until %s",
 			s.jobKeys(r.Jobs), r.Attempt, clock(r.Until))
@@ -199,7 +223,7 @@ func (s *State) sentenceOfWait(r Reason) string {
 	return string(r.Code)
 }
 
-// sentenceOfLeg says why a leg waits whose job has not begun: for what the job waits for.
+// sentenceOfLeg says why a leg, or a job that is called, waits whose job has not begun: for what the job waits for.
 func (s *State) sentenceOfLeg(r Reason) string {
 	if len(r.Jobs) == 1 && r.Jobs[0] >= 0 && r.Jobs[0] < len(s.Jobs) {
 		of := s.Jobs[r.Jobs[0]].Reason

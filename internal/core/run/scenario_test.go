@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,6 +237,8 @@ func (t *teller) command(w words, more []string) (Command, error) {
 		return t.evaluationOf(w)
 	case "matrix":
 		return t.matrixOf(w)
+	case "call":
+		return t.callOf(w)
 	case "rerun":
 		return t.rerunOf(w, cause)
 	}
@@ -308,15 +311,22 @@ func (t *teller) requestOf(w words, more []string, cause domain.Cause) Command {
 			k.Retry.On = append(k.Retry.On, domain.FailureClass(class))
 		}
 		index[k.Key] = len(jobs)
-		jobs = append(jobs, withGroup(k, jw))
+		jobs = append(jobs, withGroup(withCall(k, jw), jw))
 		for n := range jw.number("legs", 0) {
 			legs = append(legs, JobSkeleton{
 				Key: legKey(k.Key, n+1), TimeoutSeconds: k.TimeoutSeconds, Retry: k.Retry, Effectful: k.Effectful,
-				SoftFail: k.SoftFail || jw.number("may-fail", 0) == n+1, Leg: &Leg{Of: index[k.Key]},
+				SoftFail: k.SoftFail || jw.number("may-fail", 0) == n+1, Leg: &Leg{Of: index[k.Key]}, Call: jobs[len(jobs)-1].Call,
 			})
 		}
 	}
-	c := testRequest(append(jobs, legs...)...)
+	all := append(jobs, legs...)
+	for i := range all {
+		if caller, id, ok := cutLast(all[i].Key, "/"); ok && all[i].Leg == nil {
+			in := slices.IndexFunc(all, func(k JobSkeleton) bool { return k.Key == caller })
+			all[i].In, all[i].ID = &in, id
+		}
+	}
+	c := testRequest(all...)
 	c.Cause = cause
 	c.Request.Invalid = invalid
 	if tier := w.named["tier"]; tier != "" {
@@ -331,6 +341,50 @@ func withGroup(k JobSkeleton, w words) JobSkeleton {
 		k.Group = &Group{FailFast: !has(w, "no-fail-fast"), MaxParallel: w.number("parallel", 0), Later: has(w, "later")}
 	}
 	return k
+}
+
+// withCall makes a job one that calls a workflow: calls, or calls=ask, and outputs. The jobs that it
+// calls have its key and a slash before theirs.
+func withCall(k JobSkeleton, w words) JobSkeleton {
+	ask := w.named["calls"] == "ask"
+	if ask || has(w, "calls") {
+		k.Call, k.Steps = &CallSkeleton{Ask: ask, Outputs: has(w, "outputs")}, nil
+		if !ask {
+			k.Call.Inputs = `{"x":1}`
+		}
+	}
+	return k
+}
+
+func cutLast(text, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(text, sep)
+	if i < 0 {
+		return "", "", false
+	}
+	return text[:i], text[i+len(sep):], true
+}
+
+// callOf reads "call test inputs" and "call test outputs=id:x".
+func (t *teller) callOf(w words) (Command, error) {
+	j, err := t.jobOf(w.at(1))
+	if err != nil {
+		return nil, err
+	}
+	c := RecordCall{Job: t.live.JobID(j), What: w.at(2), Error: w.named["error"]}
+	if c.What == CallAsksInputs {
+		c.Inputs = CallInputs{Value: `{"x":2}`}
+	}
+	for _, o := range list(w.named["outputs"]) {
+		name, value, _ := strings.Cut(o, ":")
+		c.Outputs = append(c.Outputs, Output{Name: name, Value: value})
+	}
+	if j < len(t.live.Jobs) && t.live.Jobs[j].Evaluation != nil {
+		c.InputDigest = t.live.Jobs[j].Evaluation.InputDigest
+	}
+	if has(w, "stale") {
+		c.InputDigest = domain.DigestOf([]byte("inputs of another time"))
+	}
+	return c, nil
 }
 
 // matrixOf reads "matrix test legs=a,b parallel=1 no-fail-fast".
@@ -384,7 +438,7 @@ func (t *teller) jobOf(key string) (int, error) {
 
 // attemptOf reads "test/a1". An attempt that does not exist yet still has a name.
 func (t *teller) attemptOf(text string) (domain.AttemptID, *Attempt, error) {
-	key, ordinal, _ := strings.Cut(text, "/a")
+	key, ordinal, _ := cutLast(text, "/a")
 	j, err := t.jobOf(key)
 	if err != nil {
 		return "", nil, err

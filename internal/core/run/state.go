@@ -16,7 +16,7 @@ const (
 	StateHeld      JobState = "held"      // could start, but for a stored reason
 	StateReady     JobState = "ready"     // waits for a runner
 	StateActive    JobState = "active"    // has an attempt without an outcome
-	StateExpanded  JobState = "expanded"  // of a job with a matrix: its legs run
+	StateExpanded  JobState = "expanded"  // its legs run, or the jobs that it calls
 	StateConcluded JobState = "concluded" // has an outcome in this round
 )
 
@@ -37,6 +37,7 @@ type State struct {
 
 	// dependents is the reverse of Needs: derived, never stored.
 	dependents [][]int
+	called     map[int][]int // of each caller, the jobs that name it in In: derived too
 }
 
 // Cancel is a request to stop.
@@ -79,6 +80,10 @@ type Job struct {
 	Attempts      []Attempt   `json:"attempts,omitempty"`      // number n at n-1
 	// Legs are those of this round, in order, of a job with a matrix.
 	Legs []int `json:"legs,omitempty"`
+	// Inputs are those of a call, once they are known. Its jobs see them when it is expanded.
+	Inputs *CallInputs `json:"inputs,omitempty"`
+	// Outputs are those of a call that concluded; of other jobs, see Decider.
+	Outputs []Output `json:"outputs,omitempty"`
 }
 
 // EventRef names an event of this stream.
@@ -96,6 +101,7 @@ type Evaluation struct {
 	Result      bool          `json:"result,omitempty"`
 	Error       string        `json:"error,omitempty"`
 	Matrix      bool          `json:"matrix,omitempty"` // it is not the condition, but what the legs are
+	Call        string        `json:"call,omitempty"`   // nor that, but the inputs or outputs of a call
 }
 
 // Attempt is one concrete execution. Desired, Observed and Outcome are three facts that
@@ -249,10 +255,13 @@ func (j *Job) Current() *Attempt {
 
 // Outputs are the values that the job at that index gives to those that need it. They are
 // those of the attempt that decided it, in whichever round that was; of a job with a matrix,
-// those of its legs together.
+// those of its legs together; of a call, what the called workflow makes of its jobs'.
 func (s *State) Outputs(job int) []Output {
 	if s.Skeleton(job).Group != nil {
 		return s.mergedOutputs(job)
+	}
+	if s.Skeleton(job).Call != nil {
+		return s.Jobs[job].Outputs
 	}
 	if n := s.Jobs[job].Decider; n > 0 {
 		return s.Jobs[job].Attempts[n-1].Outputs

@@ -41,6 +41,10 @@ func traceRest(s *State, e Event) string {
 			text += fmt.Sprintf(" added=%d", len(e.Added))
 		}
 		return text
+	case *CallAsked:
+		return e.What + " deadline=" + since(e.Deadline)
+	case *CallOpened:
+		return e.Inputs.Value
 	case *JobHeld:
 		return fmt.Sprintf("%s until=%s", e.Reason.Code, since(e.Until))
 	case *JobReady:
@@ -61,7 +65,11 @@ func traceRest(s *State, e Event) string {
 	case *AttemptConcluded:
 		return traceResult(e.Outcome, e.Class) + " effect=" + string(e.Effect) + traceSteps(e.Steps)
 	case *JobConcluded:
-		return traceResult(e.Outcome, e.Class) + ": " + s.Sentence(e.Reason)
+		text := traceResult(e.Outcome, e.Class) + ": " + s.Sentence(e.Reason)
+		for _, o := range e.Outputs {
+			text += fmt.Sprintf(" %s=%s", o.Name, o.Value)
+		}
+		return text
 	case *CancelRequested:
 		return strings.TrimSpace(fmt.Sprintf("by %s %s", e.Actor.ID, e.Reason))
 	case *RunConcluded:

@@ -132,6 +132,8 @@ type Brief struct {
 	Round   int
 	Needs   []Need // what the job waited for, in the order of its needs
 	Leg     *LegBrief
+	// Inputs are those of the called workflow that the job is of; nil: the run's.
+	Inputs *CallInputs
 }
 
 // LegBrief is what the order of a leg says of its matrix.
@@ -155,7 +157,7 @@ type Need struct {
 
 // BriefOf is the brief of an attempt of the job at that index.
 func BriefOf(s *State, job int, a *Attempt) Brief {
-	b := Brief{Request: &s.Request, Job: job, Number: a.Number, Round: a.Round}
+	b := Brief{Request: &s.Request, Job: job, Number: a.Number, Round: a.Round, Inputs: s.InputsOf(job)}
 	if leg := s.Skeleton(job).Leg; leg != nil {
 		group := s.Skeleton(leg.Of).Group
 		k := s.Skeleton(job)
@@ -164,7 +166,7 @@ func BriefOf(s *State, job int, a *Attempt) Brief {
 			Index: slices.Index(s.Jobs[leg.Of].Legs, job), Total: len(s.Jobs[leg.Of].Legs)}
 	}
 	for _, n := range s.Needs(job) {
-		b.Needs = append(b.Needs, Need{s.Skeleton(n).Key, s.Jobs[n].Outcome, s.Outputs(n)})
+		b.Needs = append(b.Needs, Need{s.KeyInWorkflow(n), s.Jobs[n].Outcome, s.Outputs(n)})
 	}
 	return b
 }

@@ -49,6 +49,8 @@ func Waits(s *State) []Wait {
 				w.Reason.Jobs = s.unfinished(j)
 			case ReasonLegsUnfinished:
 				w.Reason.Jobs = s.openLegs(j)
+			case ReasonCallUnfinished:
+				w.Reason.Jobs = s.openCalled(j)
 			}
 			out = append(out, w)
 		}
@@ -94,11 +96,25 @@ func (s *State) endings(j int) []Ending {
 		g, _ := s.GroupOf(j)
 		if running := s.runningLegs(g); len(running) > 0 {
 			out = append(out, Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: running})
+		} else if c, called := s.CallerOf(g); called && !s.opened(g) {
+			out = append(out, Ending{Kind: EndsByEvent, What: "CallOpened", Jobs: []int{c}})
 		}
 	case ReasonLegsUnfinished:
 		if open := s.openLegs(j); len(open) > 0 {
 			out = append(out, Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: open})
 		}
+	case ReasonCallUnopened:
+		c, _ := s.CallerOf(j)
+		out = append(out, Ending{Kind: EndsByEvent, What: "CallOpened", Jobs: []int{c}},
+			Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: []int{c}})
+	case ReasonCallInputs:
+		out = append(out, event("CallOpened"), timer(job.Evaluation.Deadline))
+	case ReasonCallUnfinished:
+		if open := s.openCalled(j); len(open) > 0 {
+			out = append(out, Ending{Kind: EndsByEvent, What: "JobConcluded", Jobs: open})
+		}
+	case ReasonCallOutputs:
+		out = append(out, event("JobConcluded"), timer(job.Evaluation.Deadline))
 	case ReasonRetryBackoff:
 		out = append(out, timer(job.HeldUntil))
 	case ReasonWaitingForRunner:

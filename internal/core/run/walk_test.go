@@ -111,7 +111,80 @@ func (w *walker) plan() Command {
 		}
 		jobs = append(jobs, k)
 	}
-	return testRequest(append(jobs, legs...)...)
+	return testRequest(w.calls(jobs, legs)...)
+}
+
+// calls makes callers of some jobs, and adds what they call.
+func (w *walker) calls(jobs, legs []JobSkeleton) []JobSkeleton {
+	type caller struct{ job, leg int }
+	var in []caller // of the jobs from first on
+	first := len(jobs)
+	for i := 0; i < len(jobs) && len(jobs) < 20; i++ {
+		k := &jobs[i]
+		if !w.chance(20) || k.Group != nil && k.Group.Later {
+			continue
+		}
+		k.Effectful, k.Steps = false, nil
+		k.Call = &CallSkeleton{Inputs: "{}", Outputs: w.chance(40)}
+		if w.chance(40) {
+			k.Call.Inputs, k.Call.Ask = "", true
+		}
+		callers := []caller{{i, -1}}
+		if k.Group != nil {
+			callers = nil
+			for l := range legs {
+				if legs[l].Leg.Of == i {
+					legs[l].Call, legs[l].Effectful = k.Call, false
+					callers = append(callers, caller{i, l})
+				}
+			}
+		}
+		key := k.Key
+		for n, c := range callers {
+			size := 1 + w.r.IntN(3)
+			for m := range size {
+				child := JobSkeleton{Key: fmt.Sprintf("%s.%d/c%d", key, n, m), ID: fmt.Sprintf("c%d", m), Steps: []string{"a", "b"},
+					TimeoutSeconds: 60, QueueTimeoutSeconds: 600, Effectful: w.chance(20), SoftFail: w.chance(10),
+					If: oneOf(w, "", "", "always()", "failure()", "inputs.x")}
+				if m > 0 && w.chance(50) {
+					child.Needs = []int{len(jobs) - 1}
+				}
+				if w.chance(15) {
+					child.Group = &Group{FailFast: w.chance(60), MaxParallel: w.r.IntN(2), Later: w.chance(50)}
+					for n := range 1 + w.r.IntN(2) {
+						if !child.Group.Later {
+							legs = append(legs, JobSkeleton{Key: legKey(child.Key, n+1), Effectful: child.Effectful,
+								SoftFail: child.SoftFail, TimeoutSeconds: 60, Leg: &Leg{Of: len(jobs)}})
+						}
+					}
+				}
+				jobs, in = append(jobs, child), append(in, c)
+			}
+		}
+	}
+	for i, c := range in {
+		at := c.job
+		if c.leg >= 0 {
+			at = len(jobs) + c.leg
+		}
+		jobs[first+i].In = &at
+	}
+	return append(jobs, legs...)
+}
+
+// call answers a job that may have asked for the values of its call.
+func (w *walker) call(j int, fine bool) Command {
+	c := RecordCall{Job: w.live.JobID(j), Inputs: CallInputs{Value: `{"x":true}`}}
+	if e := w.live.Jobs[j].Evaluation; e != nil {
+		c.InputDigest, c.What = e.InputDigest, e.Call
+	}
+	if c.What == CallAsksOutputs {
+		c.Inputs, c.Outputs = CallInputs{}, []Output{{Name: "out", Value: fmt.Sprint(w.r.IntN(5))}}
+	}
+	if !fine && w.chance(15) {
+		c.Error = "broken"
+	}
+	return c
 }
 
 // matrix answers a job that may have asked for its legs.
@@ -172,6 +245,8 @@ func (w *walker) command() Command {
 	case 14:
 		if e := w.live.Jobs[j].Evaluation; e != nil && e.Matrix {
 			return w.matrix(j, false)
+		} else if e != nil && e.Call != "" {
+			return w.call(j, false)
 		}
 		return w.evaluation(j)
 	case 15:
@@ -267,6 +342,8 @@ func (w *walker) remedy(waits []Wait) Command {
 				Job: w.live.JobID(wait.Job), Expression: job.Evaluation.Expression, InputDigest: job.Evaluation.InputDigest,
 				Result: true,
 			}
+		case ReasonCallInputs, ReasonCallOutputs:
+			return w.call(wait.Job, true)
 		case ReasonExpanding:
 			return w.matrix(wait.Job, true)
 		case ReasonWaitingForRunner:

@@ -55,8 +55,9 @@ type verdict struct {
 	unsupported map[string]bool
 }
 
-func judge(path string, text []byte) verdict {
-	_, list := workflow.Compile(workflow.Source{Path: path, Text: text}, workflow.Inputs{}, workflow.Limits{})
+func judge(path string, text []byte, called workflow.Components) verdict {
+	_, list := workflow.Compile(workflow.Source{Path: path, Text: text}, workflow.Inputs{Components: called},
+		workflow.Limits{})
 	v := verdict{unsupported: make(map[string]bool)}
 	for _, d := range list {
 		switch {
@@ -70,6 +71,20 @@ func judge(path string, text []byte) verdict {
 	return v
 }
 
+// components are the files of a case that are called, of the same repository or of others.
+func components(files map[string]string) workflow.Components {
+	out := make(workflow.Components, len(files))
+	for name, text := range files {
+		path, revision, remote := strings.Cut(name, "@")
+		r := workflow.Reference{Path: path}
+		if parts := strings.SplitN(path, "/", 3); remote && len(parts) == 3 {
+			r = workflow.Reference{Repository: parts[0] + "/" + parts[1], Path: parts[2], Revision: revision}
+		}
+		out[r.String()] = workflow.Component{Reference: r, File: r.Path, Text: []byte(text)}
+	}
+	return out
+}
+
 // reader compares with the cases of GitHub's parser.
 func (c *comparison) reader() error {
 	type row struct {
@@ -81,7 +96,7 @@ func (c *comparison) reader() error {
 	}
 	counts := make(map[string]int)
 	err := lines(filepath.Join(c.folder, "workflow/github-reader.jsonl"), func(r row) {
-		v := judge(r.Main, []byte(r.Files[r.Main]))
+		v := judge(r.Main, []byte(r.Files[r.Main]), components(r.Files))
 		c.compare(counts, r.ID+" "+r.Source, len(r.Errors) == 0, r.Errors, v)
 	})
 	c.total("cases of GitHub's parser", counts)
@@ -109,7 +124,7 @@ func (c *comparison) lint() error {
 		if strings.Contains(r.Suite, "github-action") {
 			return
 		}
-		v := judge(r.Path, []byte(r.Text))
+		v := judge(r.Path, []byte(r.Text), nil)
 		_, list := workflow.Compile(workflow.Source{Path: r.Path, Text: []byte(r.Text)}, workflow.Inputs{}, workflow.Limits{})
 		if r.Expect == "reject" && len(v.wrong) == 0 && slices.ContainsFunc(list, func(d workflow.Diagnostic) bool {
 			return d.Severity == workflow.Warning
@@ -141,7 +156,7 @@ func (c *comparison) realworld() error {
 			failed = err
 			return
 		}
-		v := judge(r.Path, text)
+		v := judge(r.Path, text, nil)
 		c.compare(counts, r.Path, len(r.Errors) == 0, r.Errors, v)
 		if len(v.wrong) > 0 {
 			return

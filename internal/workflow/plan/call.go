@@ -1,5 +1,11 @@
 package plan
 
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
 // Call makes a job the caller of another workflow. It runs nothing itself: the jobs of the called
 // workflow are jobs of the same plan that name it in In, and it concludes as they do.
 type Call struct {
@@ -60,4 +66,34 @@ type Container struct {
 type Service struct {
 	Name      string    `json:"name"` // its host name for the steps
 	Container Container `json:"container"`
+}
+
+// Literal is the context inputs of the called workflow as JSON, when none of the values is a
+// template that has to be evaluated. ok is false otherwise.
+func (c *Call) Literal() (inputs string, ok bool) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	text := func(v string) {
+		_ = enc.Encode(v) // of a string into memory
+		out.Truncate(out.Len() - 1)
+	}
+	out.WriteByte('{')
+	for i, in := range c.Inputs {
+		if strings.Contains(in.Value, "${{") {
+			return "", false
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		text(in.Name)
+		out.WriteByte(':')
+		if in.Type == InputBoolean || in.Type == InputNumber {
+			out.WriteString(in.Value)
+		} else {
+			text(in.Value)
+		}
+	}
+	out.WriteByte('}')
+	return out.String(), json.Valid(out.Bytes())
 }

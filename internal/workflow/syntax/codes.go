@@ -71,37 +71,42 @@ const (
 
 // Codes of jobs and steps.
 const (
-	CodeNoJobs           Code = "no_jobs"
-	CodeTooManyJobs      Code = "too_many_jobs"
-	CodeInvalidJobID     Code = "invalid_job_id"
-	CodeUnknownNeed      Code = "unknown_need"
-	CodeSelfNeed         Code = "self_need"
-	CodeDuplicateNeed    Code = "duplicate_need"
-	CodeNeedCycle        Code = "need_cycle"
-	CodeNoSteps          Code = "no_steps"
-	CodeTooManySteps     Code = "too_many_steps"
-	CodeInvalidStepID    Code = "invalid_step_id"
-	CodeDuplicateStepID  Code = "duplicate_step_id"
-	CodeNoAction         Code = "step_without_action"
-	CodeTwoActions       Code = "step_with_two_actions"
-	CodeUnknownBuiltin   Code = "unknown_builtin"
-	CodeMisplacedKey     Code = "misplaced_key"
-	CodeEmptyScript      Code = "empty_script"
-	CodeInvalidReference Code = "invalid_reference"
-	CodeInvalidAction    Code = "invalid_action"
-	CodeActionInput      Code = "unknown_action_input"
-	CodeNoActionInput    Code = "missing_action_input"
-	CodeUnresolved       Code = "unresolved_reference"
-	CodeMovingReference  Code = "moving_reference"
-	CodeUnpinned         Code = "unpinned_reference"
-	CodeNotLocked        Code = "reference_not_locked"
-	CodeUnknownShell     Code = "unknown_shell"
-	CodeInvalidTimeout   Code = "invalid_timeout"
-	CodeInvalidRetry     Code = "invalid_retry"
-	CodePlanTooLarge     Code = "plan_too_large"
-	CodeInvalidMatrix    Code = "invalid_matrix"
-	CodeTooManyLegs      Code = "too_many_legs"
-	CodeInvalidOutput    Code = "invalid_output_name"
+	CodeNoJobs              Code = "no_jobs"
+	CodeTooManyJobs         Code = "too_many_jobs"
+	CodeInvalidJobID        Code = "invalid_job_id"
+	CodeUnknownNeed         Code = "unknown_need"
+	CodeSelfNeed            Code = "self_need"
+	CodeDuplicateNeed       Code = "duplicate_need"
+	CodeNeedCycle           Code = "need_cycle"
+	CodeNoSteps             Code = "no_steps"
+	CodeTooManySteps        Code = "too_many_steps"
+	CodeInvalidStepID       Code = "invalid_step_id"
+	CodeDuplicateStepID     Code = "duplicate_step_id"
+	CodeNoAction            Code = "step_without_action"
+	CodeTwoActions          Code = "step_with_two_actions"
+	CodeUnknownBuiltin      Code = "unknown_builtin"
+	CodeMisplacedKey        Code = "misplaced_key"
+	CodeEmptyScript         Code = "empty_script"
+	CodeInvalidReference    Code = "invalid_reference"
+	CodeCallUnresolved      Code = "call_not_resolved"
+	CodeNotCallable         Code = "workflow_not_callable"
+	CodeCallCycle           Code = "call_cycle"
+	CodeTooManyCalls        Code = "too_many_calls"
+	CodePermissionsExceeded Code = "permissions_exceeded"
+	CodeInvalidAction       Code = "invalid_action"
+	CodeActionInput         Code = "unknown_action_input"
+	CodeNoActionInput       Code = "missing_action_input"
+	CodeUnresolved          Code = "unresolved_reference"
+	CodeMovingReference     Code = "moving_reference"
+	CodeUnpinned            Code = "unpinned_reference"
+	CodeNotLocked           Code = "reference_not_locked"
+	CodeUnknownShell        Code = "unknown_shell"
+	CodeInvalidTimeout      Code = "invalid_timeout"
+	CodeInvalidRetry        Code = "invalid_retry"
+	CodePlanTooLarge        Code = "plan_too_large"
+	CodeInvalidMatrix       Code = "invalid_matrix"
+	CodeTooManyLegs         Code = "too_many_legs"
+	CodeInvalidOutput       Code = "invalid_output_name"
 )
 
 // Codes of expressions. Those that package expr finds have the same text there.
@@ -212,7 +217,8 @@ func keyCodes() []CodeEntry {
 
 func unsupportedCodes() []CodeEntry {
 	return []CodeEntry{
-		{CodeUnsupportedCall, Error, "Calling a workflow from a job is not available yet."},
+		{CodeUnsupportedCall, Error,
+			"A job that calls a workflow has a matrix that only a run tells, which is not available yet."},
 		{CodeUnsupportedConcurrency, Error, "Groups of runs or jobs that wait for each other are not available yet."},
 		{CodeUnsupportedDynamic, Error, "The key of a mapping comes from an expression, which is not available yet."},
 		{CodeUnsupportedFunction, Error,
@@ -256,6 +262,12 @@ func jobCodes() []CodeEntry {
 		{CodeUnknownBuiltin, Error, "A step that is only a word names no built-in."},
 		{CodeMisplacedKey, Error, "A key has no effect on this kind of step."},
 		{CodeEmptyScript, Warning, "The script of a step is empty, so the step does nothing."},
+		{CodeCallUnresolved, Error, "The workflow that a job calls was not found."},
+		{CodeNotCallable, Error, "The workflow that a job calls does not declare workflow_call."},
+		{CodeCallCycle, Error, "Workflows call each other in a circle."},
+		{CodeTooManyCalls, Error, "Calls nest deeper, or a run calls more workflows, than the bound."},
+		{CodePermissionsExceeded, Error,
+			"A job of a called workflow asks for more permissions than the job that calls it has."},
 		{CodeInvalidReference, Error, "A uses names no action or workflow in a form that can be found."},
 		{CodeInvalidAction, Error, "The definition of an action that a step uses is not valid."},
 		{CodeActionInput, Warning, "A value is given for an input that the action does not have."},

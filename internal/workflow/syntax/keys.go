@@ -55,7 +55,7 @@ func makeJobKeys() []key {
 		{name: "outputs"}, {name: "strategy"},
 		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated()},
 		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated()},
-		{name: "uses", value: word(), code: CodeUnsupportedCall, later: "copy the jobs of the called workflow into this one"},
+		{name: "uses", value: word()},
 		{name: "with", value: mapOf(text()).evaluated()},
 		{name: "secrets", value: oneOf("inherit").or(mapOf(text())).evaluated()},
 		{name: "snapshot", value: word().or(keysOf("snapshot", snapshotKeys)), unmet: CodeNotRunKey},

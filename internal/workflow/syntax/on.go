@@ -116,7 +116,7 @@ func (r *reader) event(on *On, name, config *Node) {
 		r.add(CodeUnknownEvent, name, hint, "there is no event %s", Quote(name.Value))
 		return
 	}
-	if !slices.Contains(sent(), name.Value) {
+	if name.Value != "workflow_call" && !slices.Contains(sent(), name.Value) {
 		r.add(CodeNeverFires, name, "it does no harm; "+list(sent(), "and")+" are the events that start runs",
 			"nothing sends the event %q yet, so it never starts the workflow", name.Value)
 	}
