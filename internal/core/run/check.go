@@ -135,7 +135,7 @@ func (s *State) checkJob(j int) error {
 	if err := s.checkGroup(j); err != nil {
 		return err
 	}
-	if _, leg := s.GroupOf(j); job.State == StateWaiting && job.Evaluation == nil && !leg && len(s.unfinished(j)) == 0 {
+	if _, leg := s.GroupOf(j); job.State == StateWaiting && job.Evaluation == nil && !leg && !s.blocked() && len(s.unfinished(j)) == 0 {
 		return fmt.Errorf("waits for needs that are all committed (14)")
 	}
 	if s.Desired == domain.DesiredCancel && !s.Concluded() {
@@ -176,7 +176,7 @@ func (s *State) checkGroup(j int) error {
 	case job.State == StateExpanded && room < 0:
 		return fmt.Errorf("more legs run than may at the same time")
 	}
-	if job.State != StateExpanded {
+	if job.State != StateExpanded || s.blocked() {
 		return nil
 	}
 	for _, l := range open {

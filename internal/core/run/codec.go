@@ -8,7 +8,7 @@ import (
 
 // StateEncoding is the version of EncodeState's form. A checkpoint of another version is
 // dropped and the state rebuilt from events. It grows with every change of State.
-const StateEncoding uint32 = 3
+const StateEncoding uint32 = 4
 
 // form has every event type that ever was: old ones stay here for ever.
 var form = codec.FormOf[Event](
@@ -17,6 +17,7 @@ var form = codec.FormOf[Event](
 	new(AttemptHeld), new(AttemptStopRequested), new(AttemptConcluded), new(JobConcluded), new(CancelRequested),
 	new(RunConcluded), new(RoundOpened), new(ReconciliationRecorded), new(ReportRefused), new(RefusalsCounted),
 	new(ReportConflicted), new(LogSealed), new(MatrixAsked), new(MatrixExpanded),
+	new(ConcurrencyAsked), new(GroupAsked), new(GroupJoined), new(GroupAdmitted), new(GroupReplaced), new(GroupLeft),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -42,6 +42,10 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c RecordEvaluation) Command { return c })
 		case "RecordMatrix":
 			return codec.As(body, func(c RecordMatrix) Command { return c })
+		case "RecordConcurrency":
+			return codec.As(body, func(c RecordConcurrency) Command { return c })
+		case "RecordPlace":
+			return codec.As(body, func(c RecordPlace) Command { return c })
 		case "Rerun":
 			return codec.As(body, func(c Rerun) Command { return c })
 		case "Settle":

@@ -12,7 +12,7 @@ func TestCommandsBetweenServers(t *testing.T) {
 		Source: "command.go", Before: "func (", After: ") Name() string",
 		Zero:   allCommands(),
 		Encode: EncodeCommand, Decode: DecodeCommand, Folder: "testdata/command", Rewrite: *rewrite,
-		Newest: map[string]int{"GrantLease": formatRunnerVersion, "RequestRun": formatMatrix, "ReportResult": formatMatrix},
+		Newest: map[string]int{"GrantLease": formatRunnerVersion, "RequestRun": formatGroups, "ReportResult": formatMatrix},
 	}.Check(t)
 }
 
@@ -38,6 +38,6 @@ func allCommands() []Command {
 	return []Command{
 		RequestRun{}, GrantLease{}, DeclineLease{}, ReportProgress{}, ReportResult{}, LapseLease{},
 		RegainLease{}, RequestCancel{}, Wake{}, RecordEvaluation{}, Rerun{}, Settle{}, RecordLog{},
-		RefuseAccess{}, RecordMatrix{},
+		RefuseAccess{}, RecordMatrix{}, RecordConcurrency{}, RecordPlace{},
 	}
 }

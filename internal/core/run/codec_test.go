@@ -80,9 +80,11 @@ func golden(t *testing.T, file string, got []byte) {
 // Promises: [FORMAT-1].
 // formsOfEvents is the format that brought the newest form of an event; the others have the
 // form of format 1. A file of every earlier form stays beside the newest one for ever.
-var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion, "RunRequested": formatMatrix,
-	"MatrixAsked": formatMatrix, "MatrixExpanded": formatMatrix, "RoundOpened": formatMatrix,
-	"AttemptConcluded": formatMatrix}
+var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion, "RunRequested": formatGroups,
+	"MatrixAsked": formatMatrix, "MatrixExpanded": formatGroups, "RoundOpened": formatMatrix,
+	"AttemptConcluded": formatMatrix,
+	"ConcurrencyAsked": formatGroups, "GroupAsked": formatGroups, "GroupJoined": formatGroups,
+	"GroupAdmitted": formatGroups, "GroupReplaced": formatGroups, "GroupLeft": formatGroups}
 
 // Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {

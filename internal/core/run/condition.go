@@ -274,7 +274,7 @@ func (d *draft) consider(j int) {
 	if _, leg := d.s.GroupOf(j); leg {
 		return // its group is asked, once for all legs
 	}
-	if job.State != StateWaiting || job.Evaluation != nil || d.s.needs(j) || d.cancelling() {
+	if job.State != StateWaiting || job.Evaluation != nil || d.s.needs(j) || d.cancelling() || d.s.blocked() {
 		return
 	}
 	c := parseCondition(d.s.Skeleton(j).If)

@@ -50,7 +50,7 @@ func (d *draft) begin(j int) {
 	group := d.s.Skeleton(j).Group
 	switch {
 	case group == nil:
-		d.admit(j)
+		d.start(j)
 	case group.Later:
 		d.emit(&MatrixAsked{
 			OfJob: d.ofJob(j), InputDigest: EvaluationInputs(d.s, j).Digest(),
@@ -65,12 +65,15 @@ func (d *draft) begin(j int) {
 // fill admits legs in their order, as many as may run at the same time.
 func (d *draft) fill(g int) {
 	room := d.s.room(g)
+	if d.s.blocked() {
+		return
+	}
 	for _, l := range d.job(g).Legs {
 		if room <= 0 {
 			return
 		}
 		if d.job(l).State == StateWaiting {
-			d.admit(l)
+			d.start(l)
 			room--
 		}
 	}
@@ -152,12 +155,18 @@ func (d *draft) stopping(j int) bool {
 	if d.cancelling() {
 		return true
 	}
+	if d.s.yielding(j) {
+		return true
+	}
 	g, ok := d.s.GroupOf(j)
 	return ok && d.s.failedFast(g) >= 0
 }
 
 // stopReason is why a job ends that is stopping.
 func (d *draft) stopReason(j int) Reason {
+	if d.s.yielding(j) {
+		return Reason{Code: ReasonYielded, Message: d.successor(j)}
+	}
 	if g, ok := d.s.GroupOf(j); ok && !d.cancelling() {
 		return Reason{Code: ReasonFailFast, Jobs: []int{d.s.failedFast(g)}}
 	}
@@ -178,7 +187,7 @@ func (s *State) outcomeOfLegs(g int) (domain.Outcome, domain.FailureClass, Reaso
 		}
 	}
 	switch worst {
-	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled:
+	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled, domain.OutcomeSuperseded:
 		return worst, class, Reason{Code: ReasonLegsFailed, Jobs: legs, Outcome: worst}
 	}
 	return worst, domain.FailureNone, Reason{Code: ReasonLegsDone, Outcome: worst}
@@ -187,7 +196,8 @@ func (s *State) outcomeOfLegs(g int) (domain.Outcome, domain.FailureClass, Reaso
 // badness orders outcomes of legs.
 func badness(o domain.Outcome) int {
 	return slices.Index([]domain.Outcome{
-		domain.OutcomeSkipped, domain.OutcomeSuccess, domain.OutcomeSoftFailure, domain.OutcomeCancelled,
+		domain.OutcomeSkipped, domain.OutcomeSuccess, domain.OutcomeSoftFailure, domain.OutcomeSuperseded,
+		domain.OutcomeCancelled,
 		domain.OutcomeTimedOut, domain.OutcomeFailure,
 	}, o)
 }

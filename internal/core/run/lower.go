@@ -15,11 +15,28 @@ const (
 	formatRunnerVersion = 2
 	// formatMatrix is the format that brought matrices, and the size of outputs.
 	formatMatrix = 4
+	// formatGroups is the format that brought concurrency groups.
+	formatGroups = 5
 )
 
 // Lower gives an event as readers of a format understand it. The error says that there is no
 // such form, and the command that led to it is refused: nothing of a matrix can be left out.
 func Lower(e Event, format uint32) (Event, error) {
+	if format >= formatGroups {
+		return e, nil
+	}
+	switch e := e.(type) {
+	case *ConcurrencyAsked, *GroupAsked, *GroupJoined, *GroupAdmitted, *GroupReplaced, *GroupLeft:
+		return nil, codec.ErrFormat
+	case *RunRequested:
+		if joins(&e.Request) {
+			return nil, codec.ErrFormat
+		}
+	case *MatrixExpanded:
+		if joins(&Request{Skeleton: e.Added}) {
+			return nil, codec.ErrFormat
+		}
+	}
 	if format >= formatMatrix {
 		return e, nil
 	}
@@ -50,6 +67,17 @@ func Lower(e Event, format uint32) (Event, error) {
 
 // LowerCommand is Lower for a command that another server is to decide.
 func LowerCommand(c Command, format uint32) (Command, error) {
+	if format >= formatGroups {
+		return c, nil
+	}
+	switch c := c.(type) {
+	case RecordConcurrency, RecordPlace:
+		return nil, codec.ErrFormat
+	case RequestRun:
+		if joins(&c.Request) {
+			return nil, codec.ErrFormat
+		}
+	}
 	if format >= formatMatrix {
 		return c, nil
 	}
@@ -70,6 +98,12 @@ func LowerCommand(c Command, format uint32) (Command, error) {
 		return c, nil
 	}
 	return c, nil
+}
+
+// joins reports whether the run or one of its jobs joins a concurrency group.
+func joins(r *Request) bool {
+	return r.Concurrency != nil ||
+		slices.ContainsFunc(r.Skeleton, func(k JobSkeleton) bool { return k.Concurrency != nil })
 }
 
 // matrices reports whether a job has legs, now or later.

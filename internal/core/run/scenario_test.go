@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -236,6 +237,10 @@ func (t *teller) command(w words, more []string) (Command, error) {
 		return t.evaluationOf(w)
 	case "matrix":
 		return t.matrixOf(w)
+	case "place":
+		return t.placeOf(w)
+	case "concurrency":
+		return t.concurrencyOf(w)
 	case "rerun":
 		return t.rerunOf(w, cause)
 	}
@@ -307,18 +312,22 @@ func (t *teller) requestOf(w words, more []string, cause domain.Cause) Command {
 		for _, class := range list(jw.named["retry-on"]) {
 			k.Retry.On = append(k.Retry.On, domain.FailureClass(class))
 		}
+		k.Concurrency = withConcurrency(jw)
 		index[k.Key] = len(jobs)
 		jobs = append(jobs, withGroup(k, jw))
 		for n := range jw.number("legs", 0) {
 			legs = append(legs, JobSkeleton{
 				Key: legKey(k.Key, n+1), TimeoutSeconds: k.TimeoutSeconds, Retry: k.Retry, Effectful: k.Effectful,
-				SoftFail: k.SoftFail || jw.number("may-fail", 0) == n+1, Leg: &Leg{Of: index[k.Key]},
+				SoftFail: k.SoftFail || jw.number("may-fail", 0) == n+1, Leg: &Leg{Of: index[k.Key]}, Concurrency: k.Concurrency,
 			})
 		}
 	}
 	c := testRequest(append(jobs, legs...)...)
 	c.Cause = cause
 	c.Request.Invalid = invalid
+	if g := withConcurrency(w); g != nil {
+		c.Request.Concurrency = &g.Concurrency
+	}
 	if tier := w.named["tier"]; tier != "" {
 		c.Request.Tier = domain.Tier(tier)
 	}
@@ -331,6 +340,49 @@ func withGroup(k JobSkeleton, w words) JobSkeleton {
 		k.Group = &Group{FailFast: !has(w, "no-fail-fast"), MaxParallel: w.number("parallel", 0), Later: has(w, "later")}
 	}
 	return k
+}
+
+// withConcurrency makes a job, or the run, a member of a group: group=g cancel-running keep-all, or
+// named-later.
+func withConcurrency(w words) *JobConcurrency {
+	if w.named["group"] == "" && !has(w, "named-later") {
+		return nil
+	}
+	return &JobConcurrency{Concurrency{w.named["group"], has(w, "cancel-running"), has(w, "keep-all")}, has(w, "named-later")}
+}
+
+// placeOf reads "place test admitted generation=1 by=run9 ahead=run8"; the job "run" is the run.
+func (t *teller) placeOf(w words) (Command, error) {
+	c := RecordPlace{Job: group.Whole, Round: w.number("round", t.live.Round()), Phase: w.at(2),
+		Generation: uint64(w.number("generation", 1))}
+	if w.at(1) != "run" {
+		j, err := t.jobOf(w.at(1))
+		if err != nil {
+			return nil, err
+		}
+		c.Job = j
+	}
+	if by := w.named["by"]; by != "" {
+		c.By = group.Successor{Run: domain.RunID(by), Number: 9}
+	}
+	for _, r := range list(w.named["ahead"]) {
+		c.Ahead = append(c.Ahead, domain.RunID(r))
+	}
+	return c, nil
+}
+
+// concurrencyOf reads "concurrency test group=g cancel-running", or error=broken.
+func (t *teller) concurrencyOf(w words) (Command, error) {
+	j, err := t.jobOf(w.at(1))
+	if err != nil {
+		return nil, err
+	}
+	c := RecordConcurrency{Job: t.live.JobID(j), Group: w.named["group"], CancelInProgress: has(w, "cancel-running"),
+		Error: w.named["error"]}
+	if j < len(t.live.Jobs) && t.live.Jobs[j].Evaluation != nil {
+		c.InputDigest = t.live.Jobs[j].Evaluation.InputDigest
+	}
+	return c, nil
 }
 
 // matrixOf reads "matrix test legs=a,b parallel=1 no-fail-fast".

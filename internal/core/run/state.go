@@ -34,6 +34,7 @@ type State struct {
 	Reason    Reason         `json:"reason,omitzero"` // why that outcome
 	Rounds    []Round        `json:"rounds,omitempty"`
 	Jobs      []*Job         `json:"jobs,omitempty"`
+	Place     *Place         `json:"place,omitempty"` // of the run, in its concurrency group
 
 	// dependents is the reverse of Needs: derived, never stored.
 	dependents [][]int
@@ -78,7 +79,8 @@ type Job struct {
 	Epoch         uint64      `json:"epoch,omitempty"`         // of the last lease
 	Attempts      []Attempt   `json:"attempts,omitempty"`      // number n at n-1
 	// Legs are those of this round, in order, of a job with a matrix.
-	Legs []int `json:"legs,omitempty"`
+	Legs  []int  `json:"legs,omitempty"`
+	Place *Place `json:"place,omitempty"` // in its concurrency group
 }
 
 // EventRef names an event of this stream.
@@ -96,6 +98,8 @@ type Evaluation struct {
 	Result      bool          `json:"result,omitempty"`
 	Error       string        `json:"error,omitempty"`
 	Matrix      bool          `json:"matrix,omitempty"` // it is not the condition, but what the legs are
+	// Concurrency: it is the name of the concurrency group.
+	Concurrency bool `json:"concurrency,omitempty"`
 }
 
 // Attempt is one concrete execution. Desired, Observed and Outcome are three facts that

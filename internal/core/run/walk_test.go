@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -109,9 +110,19 @@ func (w *walker) plan() Command {
 				}
 			}
 		}
+		if w.chance(20) {
+			k.Concurrency = &JobConcurrency{Concurrency{oneOf(w, "g", "whole", "h"), w.chance(30), w.chance(30)}, w.chance(30)}
+		}
 		jobs = append(jobs, k)
 	}
-	return testRequest(append(jobs, legs...)...)
+	for i := range legs {
+		legs[i].Concurrency = jobs[legs[i].Leg.Of].Concurrency
+	}
+	c := testRequest(append(jobs, legs...)...)
+	if w.chance(20) {
+		c.Request.Concurrency = &Concurrency{Group: "whole", Cancel: w.chance(30)}
+	}
+	return c
 }
 
 // matrix answers a job that may have asked for its legs.
@@ -125,6 +136,24 @@ func (w *walker) matrix(j int, fine bool) Command {
 	}
 	for range 1 + w.r.IntN(3) {
 		c.Legs = append(c.Legs, NewLeg{Name: "leg", Matrix: fmt.Sprintf(`{"n":%d}`, w.r.IntN(4)), SoftFail: w.chance(10)})
+	}
+	return c
+}
+
+// place is what a group may say of the run or one of its jobs, mostly the truth.
+func (w *walker) place() Command {
+	j := w.r.IntN(len(w.live.Jobs)+1) - 1
+	c := RecordPlace{Job: j, Round: w.live.Round(), Generation: 1, By: group.Successor{Run: "run_other", Number: 7},
+		Phase: oneOf(w, PlaceJoined, PlaceAdmitted, PlaceAdmitted, PlaceSuperseded, PlaceYield, PlaceRefused)}
+	if w.chance(10) {
+		c.Generation, c.Round = 2, c.Round+w.r.IntN(2)-1
+	}
+	if j >= 0 && w.chance(40) {
+		named := RecordConcurrency{Job: w.live.JobID(j), Group: oneOf(w, "g", "whole", ""), CancelInProgress: w.chance(30)}
+		if e := w.live.Jobs[j].Evaluation; e != nil {
+			named.InputDigest = e.InputDigest
+		}
+		return named
 	}
 	return c
 }
@@ -148,6 +177,9 @@ func (w *walker) command() Command {
 			return RegainLease{Attempt: l.Attempt, Epoch: l.Epoch, Until: w.now.Add(time.Minute),
 				AbandonBy: w.now.Add(2 * time.Minute)}
 		}
+	}
+	if w.chance(12) {
+		return w.place()
 	}
 	switch w.r.IntN(20) {
 	case 0, 1, 2, 3:
@@ -267,12 +299,23 @@ func (w *walker) remedy(waits []Wait) Command {
 				Job: w.live.JobID(wait.Job), Expression: job.Evaluation.Expression, InputDigest: job.Evaluation.InputDigest,
 				Result: true,
 			}
+		case ReasonGroup:
+			c := RecordPlace{Job: wait.Job, Round: w.live.Round(), Generation: 1, Phase: PlaceAdmitted}
+			if w.live.blocked() {
+				c.Job = group.Whole
+			}
+			if p := w.live.place(c.Job); p.Generation > 0 {
+				c.Generation = p.Generation
+			}
+			return c
+		case ReasonGroupEvaluating:
+			return RecordConcurrency{Job: w.live.JobID(wait.Job), Group: "g", InputDigest: job.Evaluation.InputDigest}
 		case ReasonExpanding:
 			return w.matrix(wait.Job, true)
 		case ReasonWaitingForRunner:
 			w.slots++
 			return w.lease(wait.Job)
-		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace:
+		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace, ReasonYieldGrace:
 			return ReportResult{
 				Attempt: id, Epoch: job.Epoch, Digest: domain.DigestOf([]byte("end")),
 				Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeCancelled),
