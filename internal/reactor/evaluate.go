@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -46,6 +47,8 @@ func (e *Evaluator) React(ctx context.Context, row engine.Committed) error {
 		switch asked := ev.(type) {
 		case *run.EvaluationAsked:
 			err = e.answer(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n}, asked.Expression)
+		case *run.ConcurrencyAsked:
+			err = e.name(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n})
 		case *run.MatrixAsked:
 			err = e.expand(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n})
 		}
@@ -72,7 +75,9 @@ func (e *Evaluator) open(ctx context.Context, row engine.Committed, q question) 
 		return nil, nil, fmt.Errorf("read %s: %w", row.Stream, err)
 	}
 	s := h.State.(*run.State)
-	if s.Jobs[q.job].State != run.StateWaiting || run.EvaluationInputs(s, q.job).Digest() != q.inputs {
+	job := s.Jobs[q.job]
+	named := job.State == run.StateHeld && job.Evaluation != nil && job.Evaluation.Concurrency && !job.Evaluation.Answered
+	if job.State != run.StateWaiting && !named || run.EvaluationInputs(s, q.job).Digest() != q.inputs {
 		return nil, nil, nil
 	}
 	github, inputs, err := e.Contexts.Contexts(ctx, row.Tenant, &s.Request)
@@ -137,6 +142,83 @@ func (e *Evaluator) expand(ctx context.Context, row engine.Committed, q question
 		c.Cause, c.InputDigest = cause, q.inputs
 		return c
 	})
+}
+
+// name evaluates the texts of a job's concurrency group, and records them.
+func (e *Evaluator) name(ctx context.Context, row engine.Committed, q question) error {
+	s, values, err := e.open(ctx, row, q)
+	if s == nil || err != nil {
+		return err
+	}
+	p, err := e.Plans.Plan(ctx, row.Tenant, s.Request.Plan)
+	if err != nil {
+		return fmt.Errorf("read plan of %s: %w", row.Stream, err)
+	}
+	c := Concurrency(s, q.job, p, values)
+	return e.submit(ctx, row, q, func(cause domain.Cause) run.Command {
+		c.Cause, c.InputDigest = cause, q.inputs
+		return c
+	})
+}
+
+// Concurrency evaluates the texts of a job's concurrency group from recorded inputs and the plan
+// alone, so that it can be replayed. The answer has an error when there is no such group.
+func Concurrency(s *run.State, job int, p *plan.Plan, v *Values) run.RecordConcurrency {
+	c := run.RecordConcurrency{Job: s.JobID(job)}
+	of, problem := contexts(s, job, v)
+	if problem != "" {
+		c.Error = problem
+		return c
+	}
+	whole, _ := s.GroupOf(job)
+	if whole >= len(p.Jobs) || p.Jobs[whole].Concurrency == nil {
+		c.Error = "the stored plan has no such concurrency group"
+		return c
+	}
+	with, problem := ofLeg(s, job, p)
+	if problem != "" {
+		c.Error = problem
+		return c
+	}
+	got, err := workflow.Group(p.Jobs[whole].Concurrency, func(name string) (expr.Value, bool) {
+		if v, ok := with[name]; ok {
+			return v, true
+		}
+		return of(name)
+	})
+	if err != nil {
+		c.Error = err.Error()
+		return c
+	}
+	c.Group, c.CancelInProgress = got.Group, got.Cancel
+	return c
+}
+
+// ofLeg are the contexts strategy and matrix; of a job without a matrix they are empty.
+func ofLeg(s *run.State, job int, p *plan.Plan) (out map[string]expr.Value, problem string) {
+	out = map[string]expr.Value{"matrix": expr.Object(), "strategy": expr.Object()}
+	leg := s.Skeleton(job).Leg
+	if leg == nil {
+		return out, ""
+	}
+	text := leg.Matrix
+	if at := job - len(p.Jobs); text == "" && at >= 0 && at < len(p.Legs) {
+		text = string(p.Legs[at].Matrix)
+	}
+	matrix, err := expr.FromJSON(text)
+	if err != nil {
+		return nil, fmt.Sprintf("the matrix context can't be read: %v", err)
+	}
+	legs, how := s.Jobs[leg.Of].Legs, s.Skeleton(leg.Of).Group
+	parallel := how.MaxParallel
+	if parallel == 0 {
+		parallel = len(legs)
+	}
+	out["matrix"] = matrix
+	out["strategy"] = expr.Object().With("fail-fast", expr.Bool(how.FailFast)).
+		With("job-index", expr.Number(float64(slices.Index(legs, job)))).
+		With("job-total", expr.Number(float64(len(legs)))).With("max-parallel", expr.Number(float64(parallel)))
+	return out, ""
 }
 
 // Values are what an expression of a job may refer to beside what the run itself knows.

@@ -279,6 +279,14 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	frozen := c.freeze(file, name, inputs)
 	frozen.Workflow.Digest = objects.add(file.Bytes)
 	frozen.Github = c.githubJSON(file, name, inputs)
+	if p != nil && p.plan.Concurrency != nil {
+		joins, err := groupOf(p.plan.Concurrency, frozen.Github, inputsJSON(inputs))
+		if err != nil {
+			return Accepted{}, reject(domain.CodeWorkflowInvalid, "concurrency", "%s can't be executed: %s (line %d).", file.Path,
+				strings.TrimSuffix(err.Error(), "."), p.plan.Concurrency.Line)
+		}
+		request.Concurrency = joins
+	}
 	if t.cfg.Engine.Format() < formatOneObject {
 		frozen.Version, frozen.Trigger.Key = snapshot.VersionOne, key
 		frozen.Github, frozen.GithubObject = nil, objects.add(frozen.Github)

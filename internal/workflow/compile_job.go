@@ -45,6 +45,8 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	c.other(in)
 	c.called(in)
 	c.group(in.Group)
+	job.Concurrency = c.concurrency(in.Concurrency, at(expr.SiteJobConcurrency, "concurrency"))
+	c.waitsForItself(in, &job)
 	job.Permissions = permissions(in.Permissions)
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)

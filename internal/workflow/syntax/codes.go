@@ -51,7 +51,6 @@ const (
 	CodeUnsupportedAction      Code = "unsupported_action"
 	CodeUnsupportedOption      Code = "unsupported_checkout_option"
 	CodeUnsupportedCall        Code = "unsupported_reusable_workflow"
-	CodeUnsupportedConcurrency Code = "unsupported_concurrency"
 	CodeUnsupportedContainer   Code = "unsupported_container"
 	CodeUnsupportedServices    Code = "unsupported_services"
 	CodeUnsupportedBackground  Code = "unsupported_background_steps"
@@ -201,7 +200,6 @@ func unsupportedCodes() []CodeEntry {
 			"Actions are part of the workflow language, but this release has only actions/checkout."},
 		{CodeUnsupportedOption, Error, "The built-in checkout doesn't have this option of actions/checkout yet."},
 		{CodeUnsupportedCall, Error, "Calling a workflow from a job is not available yet."},
-		{CodeUnsupportedConcurrency, Error, "Groups of runs or jobs that wait for each other are not available yet."},
 		{CodeUnsupportedContainer, Error, "Jobs that run in a container image are not available yet."},
 		{CodeUnsupportedServices, Error, "Services beside a job are not available yet."},
 		{CodeUnsupportedBackground, Error, "Steps that run beside each other are not available yet."},

@@ -20,8 +20,7 @@ func workflowKeys() []key {
 		{name: "env", value: envShape()},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: defaultsShape()},
-		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(),
-			code: CodeUnsupportedConcurrency, later: "remove it; runs of one workflow don't wait for each other yet"},
+		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated()},
 		{name: "jobs"},
 	}
 }
@@ -39,8 +38,7 @@ func jobKeys() []key {
 		{name: "defaults", value: keysOf("defaults", jobDefaultsKeys)},
 		{name: "environment", value: environmentShape(), code: CodeDeployNotAvailable,
 			later: "remove the job, or run it elsewhere until deployments are available"},
-		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
-			later: "remove it; jobs don't wait for other runs yet"},
+		{name: "concurrency", value: concurrencyShape()},
 		{name: "outputs"}, {name: "strategy"},
 		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated(),
 			code: CodeUnsupportedContainer, later: "choose a runner that has the tools, with runs-on"},
