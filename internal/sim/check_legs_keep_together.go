@@ -34,7 +34,7 @@ func legsKeepTogether(w *world) checker {
 			}
 		}
 	}
-	worst := []domain.Outcome{domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled,
+	worst := []domain.Outcome{domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled, domain.OutcomeSuperseded,
 		domain.OutcomeSoftFailure, domain.OutcomeSuccess, domain.OutcomeSkipped}
 	return checker{
 		sentence: checkLegs,

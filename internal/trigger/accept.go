@@ -282,8 +282,8 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	if p != nil && p.plan.Concurrency != nil {
 		joins, err := groupOf(p.plan.Concurrency, frozen.Github, inputsJSON(inputs))
 		if err != nil {
-			return Accepted{}, reject(domain.CodeWorkflowInvalid, "concurrency", "%s can't be executed: %s (line %d).", file.Path,
-				strings.TrimSuffix(err.Error(), "."), p.plan.Concurrency.Line)
+			return Accepted{}, reject(domain.CodeWorkflowInvalid, "concurrency",
+				"%s can't be executed: %s (line %d).", file.Path, strings.TrimSuffix(err.Error(), "."), p.plan.Concurrency.Line)
 		}
 		request.Concurrency = joins
 	}

@@ -33,7 +33,8 @@ func (c *compiler) concurrency(in *syntax.Concurrency, s scope) *plan.Concurrenc
 		}
 	}
 	if n := in.Queue; n != nil && expr.HasExpression(scalarText(n)) {
-		c.reports.Add(syntax.CodeUnsupportedDynamic, n.Range, "queue can't come from an expression yet", "write single or max")
+		c.reports.Add(syntax.CodeUnsupportedDynamic, n.Range, "queue can't come from an expression yet",
+			"write single or max")
 	} else if n != nil && scalarText(n) == plan.QueueMax {
 		out.Queue = plan.QueueMax
 	}

@@ -53,7 +53,7 @@ func (w *world) do(c Command) (said []string) {
 		w.t.Fatal(err)
 	}
 	if w.live.Generation < generation || !bytes.Equal(EncodeState(w.live), EncodeState(w.again)) {
-		w.t.Fatalf("%s: generation %d after %d, or the state that was read is another", c.Name(), w.live.Generation, generation)
+		w.t.Fatalf("%s: generation %d after %d, or what was read is another state", c.Name(), w.live.Generation, generation)
 	}
 	return said
 }

@@ -135,7 +135,8 @@ func (s *State) checkJob(j int) error {
 	if err := s.checkGroup(j); err != nil {
 		return err
 	}
-	if _, leg := s.GroupOf(j); job.State == StateWaiting && job.Evaluation == nil && !leg && !s.blocked() && len(s.unfinished(j)) == 0 {
+	if _, leg := s.GroupOf(j); job.State == StateWaiting && job.Evaluation == nil && !leg &&
+		!s.blocked() && len(s.unfinished(j)) == 0 {
 		return fmt.Errorf("waits for needs that are all committed (14)")
 	}
 	if s.Desired == domain.DesiredCancel && !s.Concluded() {

@@ -55,7 +55,8 @@ func (d *draft) recordConcurrency(c RecordConcurrency) (Decision, *domain.Reject
 	}
 	job := d.job(j)
 	asked := job.Evaluation
-	if asked == nil || !asked.Concurrency || asked.Answered || asked.InputDigest != c.InputDigest || job.State != StateHeld {
+	if asked == nil || !asked.Concurrency || asked.Answered || asked.InputDigest != c.InputDigest ||
+		job.State != StateHeld {
 		return Decision{}, domain.Reject(domain.CodeEvaluationMismatch,
 			"The job does not wait for the name of a group over these inputs.")
 	}

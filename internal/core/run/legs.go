@@ -105,7 +105,7 @@ func (d *draft) legConcluded(leg int) {
 	}
 	for _, l := range d.job(g).Legs {
 		if d.job(l).State != StateConcluded {
-			if !d.stopping(leg) {
+			if !d.cancelling() && d.s.failedFast(g) < 0 { // a leg that yields ends itself only
 				d.fill(g)
 			}
 			return

@@ -348,7 +348,8 @@ func withConcurrency(w words) *JobConcurrency {
 	if w.named["group"] == "" && !has(w, "named-later") {
 		return nil
 	}
-	return &JobConcurrency{Concurrency{w.named["group"], has(w, "cancel-running"), has(w, "keep-all")}, has(w, "named-later")}
+	c := Concurrency{w.named["group"], has(w, "cancel-running"), has(w, "keep-all")}
+	return &JobConcurrency{c, has(w, "named-later")}
 }
 
 // placeOf reads "place test admitted generation=1 by=run9 ahead=run8"; the job "run" is the run.
