@@ -34,8 +34,8 @@ func legsKeepTogether(w *world) checker {
 			}
 		}
 	}
-	worst := []domain.Outcome{domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled, domain.OutcomeSuperseded,
-		domain.OutcomeSoftFailure, domain.OutcomeSuccess, domain.OutcomeSkipped}
+	worst := []domain.Outcome{domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled,
+		domain.OutcomeSuperseded, domain.OutcomeSoftFailure, domain.OutcomeSuccess, domain.OutcomeSkipped}
 	return checker{
 		sentence: checkLegs,
 		event: func(e *seen) {
