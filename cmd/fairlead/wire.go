@@ -92,7 +92,7 @@ func (s *server) wire(ctx context.Context) (front, error) {
 	}
 	for _, r := range []engine.Reactor{
 		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: s.frozen, Plans: &order.Plans{Blobs: s.blobs},
-			Blobs: s.blobs}, s.trigger.Reactor(),
+			Blobs: s.blobs}, &reactor.Groups{Engine: s.engine, Read: s.engine}, s.trigger.Reactor(),
 	} {
 		s.engine.React(r)
 	}

@@ -47,6 +47,7 @@ const (
 	PrefixToken      = "tok"
 	PrefixTrigger    = "trg"
 	PrefixRequest    = "req"
+	PrefixGroup      = "grp"
 )
 
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"

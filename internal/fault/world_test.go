@@ -191,7 +191,8 @@ func (w *world) assemble(ctx context.Context, st store.Store, blobs blob.Store) 
 	}
 	for _, r := range []engine.Reactor{
 		&reactor.Evaluator{Engine: s.engine, Read: s.engine, Contexts: contexts,
-			Plans: &order.Plans{Blobs: objects}, Blobs: objects}, triggers.Reactor(),
+			Plans: &order.Plans{Blobs: objects}, Blobs: objects}, &reactor.Groups{Engine: s.engine, Read: s.engine},
+		triggers.Reactor(),
 	} {
 		s.engine.React(r)
 	}

@@ -3,6 +3,7 @@ package projection
 import (
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/core/pool"
 	"github.com/fairlead-ci/fairlead/internal/core/repository"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
@@ -13,7 +14,7 @@ import (
 
 // Kinds are all kinds of streams that a server has, with their list rows.
 func Kinds() []*engine.Kind {
-	return []*engine.Kind{runKind(), poolKind(), repositoryKind()}
+	return []*engine.Kind{runKind(), poolKind(), repositoryKind(), groupKind()}
 }
 
 func runKind() *engine.Kind {
@@ -106,5 +107,24 @@ func repositoryKind() *engine.Kind {
 				Repository: s.Repository, Name: s.RepoName, URL: s.URL, DefaultBranch: s.DefaultBranch,
 				Registered: s.Registered, Poll: s.Poll}}}
 		},
+	}.Erase()
+}
+
+func groupKind() *engine.Kind {
+	return engine.Typed[group.State, group.Command, group.Event]{
+		Name: "group", Encoding: group.StateEncoding, New: group.New,
+		Decide: func(s *group.State, c group.Command, now time.Time) (
+			[]group.Event, any, *domain.Rejection, *domain.Rejection) {
+			d, rejection := group.Decide(s, c, now)
+			return d.Events, nil, nil, rejection
+		},
+		Evolve: group.Evolve, NextWake: group.NextWake, Check: group.Check, Live: group.Live,
+		EncodeEvents: group.EncodeEvents, DecodeEvents: group.DecodeEvents,
+		EncodeState:   func(s *group.State) ([]byte, error) { return group.EncodeState(s), nil },
+		DecodeState:   group.DecodeState,
+		EncodeCommand: group.EncodeCommand, DecodeCommand: group.DecodeCommand,
+		EncodeReply: group.EncodeReply, DecodeReply: group.DecodeReply,
+		Lower: group.Lower, LowerCommand: group.LowerCommand,
+		Wake: func(c domain.Cause) group.Command { return group.Wake{Cause: c} },
 	}.Erase()
 }

@@ -81,10 +81,16 @@ func sentence(s *run.State, e run.Event) (text, kind string, by *domain.Actor) {
 	case *run.RunConcluded:
 		return fmt.Sprintf("The run concluded: %s. %s", e.Outcome, s.Sentence(e.Reason)), outcomeKind(e.Outcome), nil
 	}
+	if text, kind, ok := ofGroup(e, "The run"); ok {
+		return text, kind, nil
+	}
 	return e.Name() + ".", kindRun, nil
 }
 
 func ofJob(s *run.State, e run.Event, key string) (string, string, *domain.Actor) {
+	if text, kind, ok := ofGroup(e, key); ok {
+		return text, kind, nil
+	}
 	switch e := e.(type) {
 	case *run.EvaluationAsked:
 		return fmt.Sprintf("%s: its condition is being evaluated: %s.", key, e.Expression), kindWait, nil

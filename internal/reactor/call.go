@@ -107,7 +107,7 @@ func Call(s *run.State, job int, what string, p *plan.Plan, v *Values) run.Recor
 		c.Error = problem
 		return c
 	}
-	call, leg := callOf(p, job)
+	call := callOf(p, job)
 	if call == nil {
 		c.Error = "the stored plan has no such call"
 		return c
@@ -123,7 +123,7 @@ func Call(s *run.State, job int, what string, p *plan.Plan, v *Values) run.Recor
 		}
 		return c
 	}
-	of, err := ofLeg(of, s, job, leg)
+	of, err := ofLeg(of, s, job, p)
 	if err == nil {
 		var inputs expr.Value
 		if inputs, err = workflow.CallInputs(call, of); err == nil {
@@ -139,22 +139,27 @@ func Call(s *run.State, job int, what string, p *plan.Plan, v *Values) run.Recor
 }
 
 // callOf finds in the plan the call of a job, or of the job whose leg it is.
-func callOf(p *plan.Plan, job int) (*plan.Call, *plan.Leg) {
-	if job < len(p.Jobs) {
-		return p.Jobs[job].Call, nil
+func callOf(p *plan.Plan, job int) *plan.Call {
+	if at := job - len(p.Jobs); at >= 0 && at < len(p.Legs) {
+		job = p.Legs[at].Of
 	}
-	if at := job - len(p.Jobs); at < len(p.Legs) {
-		return p.Jobs[p.Legs[at].Of].Call, &p.Legs[at]
+	if job >= len(p.Jobs) {
+		return nil
 	}
-	return nil, nil
+	return p.Jobs[job].Call
 }
 
-// ofLeg adds the contexts matrix and strategy.
-func ofLeg(of workflow.Contexts, s *run.State, job int, leg *plan.Leg) (workflow.Contexts, error) {
+// ofLeg adds the contexts matrix and strategy, whether the plan has the leg or the run made it.
+func ofLeg(of workflow.Contexts, s *run.State, job int, p *plan.Plan) (workflow.Contexts, error) {
+	leg := s.Skeleton(job).Leg
 	if leg == nil {
 		return with(with(of, "matrix", expr.Null()), "strategy", matrix.StrategyContext(true, 0, 0, 1)), nil
 	}
-	values, err := expr.FromJSON(string(leg.Matrix))
+	text := leg.Matrix
+	if at := job - len(p.Jobs); text == "" && at >= 0 && at < len(p.Legs) {
+		text = string(p.Legs[at].Matrix)
+	}
+	values, err := expr.FromJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("the matrix context can't be read: %w", err)
 	}

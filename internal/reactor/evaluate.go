@@ -46,6 +46,8 @@ func (e *Evaluator) React(ctx context.Context, row engine.Committed) error {
 		switch asked := ev.(type) {
 		case *run.EvaluationAsked:
 			err = e.answer(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n}, asked.Expression)
+		case *run.ConcurrencyAsked:
+			err = e.name(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n})
 		case *run.MatrixAsked:
 			err = e.expand(ctx, row, question{asked.Job, asked.InputDigest, row.First + uint64(n), n})
 		case *run.CallAsked:
@@ -74,7 +76,9 @@ func (e *Evaluator) open(ctx context.Context, row engine.Committed, q question) 
 		return nil, nil, fmt.Errorf("read %s: %w", row.Stream, err)
 	}
 	s := h.State.(*run.State)
-	if s.Jobs[q.job].State != run.StateWaiting || run.EvaluationInputs(s, q.job).Digest() != q.inputs {
+	job := s.Jobs[q.job]
+	named := job.State == run.StateHeld && job.Evaluation != nil && job.Evaluation.Concurrency && !job.Evaluation.Answered
+	if job.State != run.StateWaiting && !named || run.EvaluationInputs(s, q.job).Digest() != q.inputs {
 		return nil, nil, nil
 	}
 	v, err := e.values(ctx, row, s, s.InputsOf(q.job), s.Needs(q.job))
@@ -125,6 +129,50 @@ func (e *Evaluator) expand(ctx context.Context, row engine.Committed, q question
 		c.Cause, c.InputDigest = cause, q.inputs
 		return c
 	})
+}
+
+// name evaluates the texts of a job's concurrency group, and records them.
+func (e *Evaluator) name(ctx context.Context, row engine.Committed, q question) error {
+	s, values, err := e.open(ctx, row, q)
+	if s == nil || err != nil {
+		return err
+	}
+	p, err := e.Plans.Plan(ctx, row.Tenant, s.Request.Plan)
+	if err != nil {
+		return fmt.Errorf("read plan of %s: %w", row.Stream, err)
+	}
+	c := Concurrency(s, q.job, p, values)
+	return e.submit(ctx, row, q, func(cause domain.Cause) run.Command {
+		c.Cause, c.InputDigest = cause, q.inputs
+		return c
+	})
+}
+
+// Concurrency evaluates the texts of a job's concurrency group from recorded inputs and the plan
+// alone, so that it can be replayed. The answer has an error when there is no such group.
+func Concurrency(s *run.State, job int, p *plan.Plan, v *Values) run.RecordConcurrency {
+	c := run.RecordConcurrency{Job: s.JobID(job)}
+	of, problem := contexts(s, job, v)
+	if problem != "" {
+		c.Error = problem
+		return c
+	}
+	whole, _ := s.GroupOf(job)
+	if whole >= len(p.Jobs) || p.Jobs[whole].Concurrency == nil {
+		c.Error = "the stored plan has no such concurrency group"
+		return c
+	}
+	var got workflow.GroupOf
+	of, err := ofLeg(of, s, job, p)
+	if err == nil {
+		got, err = workflow.Group(p.Jobs[whole].Concurrency, of)
+	}
+	if err != nil {
+		c.Error = err.Error()
+		return c
+	}
+	c.Group, c.CancelInProgress = got.Group, got.Cancel
+	return c
 }
 
 // Values are what an expression of a job may refer to beside what the run itself knows.

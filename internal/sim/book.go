@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	runnerv1 "github.com/fairlead-ci/fairlead/api/fairlead/runner/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -428,8 +429,8 @@ func (b *book) restless() string {
 		for _, wait := range run.Waits(s) {
 			switch wait.Reason.Code {
 			case run.ReasonUncertainHeld, run.ReasonWaitingForRunner, run.ReasonNeedsUnfinished,
-				run.ReasonMatrixUnexpanded, run.ReasonMaxParallel, run.ReasonLegsUnfinished, run.ReasonCallUnopened,
-				run.ReasonCallUnfinished:
+				run.ReasonGroup, run.ReasonMatrixUnexpanded, run.ReasonMaxParallel, run.ReasonLegsUnfinished,
+				run.ReasonCallUnopened, run.ReasonCallUnfinished:
 				if b.mayRest(s, wait.Job) {
 					continue
 				}
@@ -444,6 +445,9 @@ func (b *book) restless() string {
 // a runner that its tenant does not have, or for a job that does.
 func (b *book) mayRest(s *run.State, j int) bool {
 	job := s.Jobs[j]
+	if job.Reason.Code == run.ReasonGroup {
+		return b.holderRests(s, j)
+	}
 	switch job.State {
 	case run.StateReady:
 		return s.Request.Tenant != b.world.tenants[0] || !slices.Contains(tiers, s.Request.Tier)
@@ -485,3 +489,32 @@ func (b *book) close() {
 
 // sortedAttempts gives the attempts of a map in a fixed order.
 func sortedAttempts[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// holderRests reports whether the place that a job waits for is held by somebody who waits rightly.
+func (b *book) holderRests(s *run.State, j int) bool {
+	place := s.PlaceOf(group.Whole)
+	if place == nil || place.Admitted {
+		place = s.PlaceOf(j)
+	}
+	if place == nil {
+		return false
+	}
+	h := b.streams[group.Stream(s.Request.Repository, place.Group)]
+	if h == nil {
+		return false
+	}
+	holder := h.state.(*group.State).Holder()
+	if holder == nil || holder.Key == (group.Key{Run: s.Request.Run, Job: j, Round: s.Round()}) {
+		return false
+	}
+	of := b.streams[holder.Run.Stream()].run()
+	if holder.Job != group.Whole {
+		return b.mayRest(of, holder.Job)
+	}
+	for k, job := range of.Jobs {
+		if job.State != run.StateConcluded && b.mayRest(of, k) {
+			return true
+		}
+	}
+	return false
+}

@@ -36,5 +36,6 @@ func checkers(w *world) []checker {
 		replayEqualsMemory(w), everyWaitHasAnEnd(w), cancelConcludes(w), nothingDropped(w),
 		refusalRecorded(w), silenceIsNoEnd(w), effectNotRepeated(w), uncertainEffectHeld(w), resultIsItsHolders(w),
 		tenantsApart(w), everyRowShown(w), noRuleBroken(w), legsKeepTogether(w), callsKeepTogether(w),
+		oneOfAGroup(w),
 	}
 }

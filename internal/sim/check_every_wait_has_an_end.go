@@ -64,6 +64,9 @@ func endsAt(s *run.State, j int) (at time.Time, timed bool) {
 			return job.Evaluation.Deadline, true
 		}
 	case run.StateHeld:
+		if job.Reason.Code == run.ReasonGroup { // whoever is ahead leaves; at the end of the world nobody may wait
+			return time.Time{}, false
+		}
 		return job.HeldUntil, true
 	case run.StateReady:
 		return job.QueueDeadline, true

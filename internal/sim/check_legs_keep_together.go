@@ -35,7 +35,7 @@ func legsKeepTogether(w *world) checker {
 		}
 	}
 	worst := []domain.Outcome{domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled,
-		domain.OutcomeSoftFailure, domain.OutcomeSuccess, domain.OutcomeSkipped}
+		domain.OutcomeSuperseded, domain.OutcomeSoftFailure, domain.OutcomeSuccess, domain.OutcomeSkipped}
 	return checker{
 		sentence: checkLegs,
 		event: func(e *seen) {

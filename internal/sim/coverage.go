@@ -70,6 +70,8 @@ func stateOf(s *run.State, j int) string {
 			return "called, its call has not begun"
 		case job.Reason.Code == run.ReasonMaxParallel:
 			return "a leg that waits for a place"
+		case job.Reason.Code == run.ReasonGroup:
+			return "held by the run's concurrency group"
 		case s.Skeleton(j).Leg != nil:
 			return "a leg whose job has not begun"
 		}
@@ -85,6 +87,12 @@ func stateOf(s *run.State, j int) string {
 		}
 		return "its legs run"
 	case run.StateHeld:
+		switch job.Reason.Code {
+		case run.ReasonGroup:
+			return "held by its concurrency group"
+		case run.ReasonGroupEvaluating:
+			return "waiting for the name of its group"
+		}
 		return "held for back-off"
 	case run.StateReady:
 		return "ready"
@@ -115,6 +123,8 @@ func activeState(s *run.State, j int) string {
 		return "active, timeout passed"
 	case a.Desired == domain.DesiredCancel && a.Stop.Code == run.ReasonFailFastGrace:
 		return "active, another leg failed"
+	case a.Desired == domain.DesiredCancel && a.Stop.Code == run.ReasonYieldGrace:
+		return "yielding to a newer member"
 	case a.Desired == domain.DesiredCancel:
 		return "active, cancel requested"
 	}

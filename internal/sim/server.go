@@ -162,6 +162,7 @@ func (s *server) boot(p *process) error {
 	e.Observe(scheduler)
 	e.Observe(&witness{w, s, p})
 	e.React(&reactor.Evaluator{Engine: e, Read: e, Contexts: contexts, Plans: &order.Plans{Blobs: o}, Blobs: o})
+	e.React(&reactor.Groups{Engine: e, Read: e})
 	e.React(t.Reactor())
 	if err := e.Start(ctx); err != nil {
 		return err

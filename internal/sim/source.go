@@ -39,7 +39,7 @@ func (r *remote) push(w *world) string {
 		ID: id, Tree: id, Author: who, Committer: who, Message: fmt.Sprintf("change %d\n", n),
 	})
 	r.workflow[id] = workflowText(w.stream("workflow"), w.stream("matrix"),
-		scheduleText(w.stream("schedule"), &w.swarm), &w.swarm) + callsText(w.stream("calls"))
+		scheduleText(w.stream("schedule"), &w.swarm), w.stream("groups"), &w.swarm) + callsText(w.stream("calls"))
 	return id
 }
 
@@ -60,9 +60,9 @@ func scheduleText(r *rand.Rand, s *swarm) string {
 // workflowText writes a workflow: a few jobs that need each other, with conditions, retries,
 // time limits and effects. Matrices and outputs have a stream of their own, so that what they
 // add leaves the rest of a world as it is.
-func workflowText(r, matrix *rand.Rand, schedule string, s *swarm) string {
+func workflowText(r, matrix *rand.Rand, schedule string, groups *rand.Rand, s *swarm) string {
 	var b strings.Builder
-	b.WriteString("name: ci\non:\n  push:\n  workflow_dispatch:\n" + schedule + "jobs:\n")
+	b.WriteString("name: ci\non:\n  push:\n  workflow_dispatch:\n" + schedule + groupText(groups, "", "whole") + "jobs:\n")
 	if r.IntN(40) == 0 {
 		return b.String() + "  j0:\n    runs-on: linux\n    stepz: []\n" // can't be executed
 	}
@@ -86,6 +86,7 @@ func workflowText(r, matrix *rand.Rand, schedule string, s *swarm) string {
 		if condition != "" {
 			fmt.Fprintf(&b, "    if: ${{ %s }}\n", condition)
 		}
+		b.WriteString(groupText(groups, "    ", pick(groups, "a", "b", "${{ github.ref }}-c")))
 		b.WriteString("    runs-on: linux\n")
 		fmt.Fprintf(&b, "    timeout-minutes: %d\n", pick(r, 1, 1, 5))
 		if r.Float64() < s.effectful {
@@ -103,6 +104,23 @@ func workflowText(r, matrix *rand.Rand, schedule string, s *swarm) string {
 		}
 	}
 	return b.String()
+}
+
+// groupText makes some runs and jobs members of a concurrency group.
+func groupText(r *rand.Rand, indent, name string) string {
+	if r.IntN(5) > 0 {
+		return ""
+	}
+	text := indent + "concurrency:\n" + indent + "  group: " + name + "\n"
+	switch r.IntN(4) {
+	case 0:
+		text += indent + "  cancel-in-progress: true\n"
+	case 1:
+		text += indent + "  queue: max\n"
+	case 2:
+		text += indent + "  cancel-in-progress: ${{ github.event_name == 'push' }}\n"
+	}
+	return text
 }
 
 // matrixText writes the outputs of some jobs, and legs for some: written down, or told by the

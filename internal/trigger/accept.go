@@ -302,6 +302,14 @@ func (c *cause) submit(ctx context.Context, file scm.File, p *compiled, invalid 
 	if p != nil && len(c.used.names()) > 0 {
 		frozen.Version, frozen.Components = snapshot.Version, c.used.frozen(objects)
 	}
+	if p != nil && p.plan.Concurrency != nil {
+		joins, err := groupOf(p.plan.Concurrency, frozen.Github, inputsJSON(inputs))
+		if err != nil {
+			return Accepted{}, reject(domain.CodeWorkflowInvalid, "concurrency",
+				"%s can't be executed: %s (line %d).", file.Path, strings.TrimSuffix(err.Error(), "."), p.plan.Concurrency.Line)
+		}
+		request.Concurrency = joins
+	}
 	if t.cfg.Engine.Format() < formatOneObject {
 		frozen.Version, frozen.Trigger.Key = snapshot.VersionOne, key
 		frozen.Github, frozen.GithubObject = nil, objects.add(frozen.Github)

@@ -110,11 +110,7 @@ func (c *compiler) head() {
 		c.plan.RunName = scalarText(n)
 		c.charge(n.Range, c.plan.RunName)
 	}
-	if group := c.file.Concurrency; group != nil {
-		for _, n := range []*syntax.Node{group.Group, group.CancelInProgress, group.Queue} {
-			c.template(n, at(expr.SiteWorkflowConcurrency, "concurrency"))
-		}
-	}
+	c.plan.Concurrency = c.concurrency(c.file.Concurrency, at(expr.SiteWorkflowConcurrency, "concurrency"))
 	c.whole(c.file.EnvFrom, workflowEnvScope())
 	c.token()
 }

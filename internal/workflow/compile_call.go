@@ -301,9 +301,49 @@ func (c *compiler) expandCall(in *syntax.Job, k *called, job, leg int) {
 	}
 	c.failed = c.failed || sub.failed
 	c.planBytes = sub.planBytes
+	if made != nil && made.Concurrency != nil {
+		c.calledGroup(in, &c.plan.Jobs[job], sub, made.Concurrency)
+	}
 	if made != nil && !c.full() {
 		c.splice(made, key, name, at)
 	}
+}
+
+// calledGroup lets a call join the concurrency group of the workflow that it calls: the job does, as
+// if the group were its own. That is possible when the group does not rest on what only the called
+// workflow knows, and the job has no other.
+func (c *compiler) calledGroup(in *syntax.Job, job *plan.Job, sub *compiler, group *plan.Concurrency) {
+	s := at(expr.SiteWorkflowConcurrency, "concurrency")
+	out, problem := *group, ""
+	for _, text := range []*string{&out.Group, &out.Cancel} {
+		t, err := expr.ParseTemplate(*text)
+		if err != nil || t.Plain() {
+			continue // reported
+		}
+		switch certainty := sub.certainty(t, s); {
+		case certainty == whenCompiled:
+			if v, err := t.Eval(expr.Env{Context: sub.staticContext}); err == nil {
+				*text = v.Text()
+			}
+		case certainty == whenRunning && slices.ContainsFunc(t.References(), func(r expr.Reference) bool {
+			return r.Path[0] != "github"
+		}):
+			problem = "it depends on inputs that only the run tells"
+		}
+	}
+	switch {
+	case problem != "":
+	case in.Concurrency != nil:
+		problem = "the job that calls it has one too"
+	case job.Concurrency != nil && (job.Concurrency.Group != out.Group || job.Concurrency.Cancel != out.Cancel):
+		problem = "it is another one for each leg of the matrix"
+	default:
+		job.Concurrency = &out
+		return
+	}
+	c.reports.Add(syntax.CodeUnsupportedConcurrency, in.Call.Uses.Range,
+		fmt.Sprintf("the workflow %s has a concurrency group that can't be joined yet: %s",
+			syntax.Quote(in.Call.Uses.Value), problem), "move the group into the workflow that calls it")
 }
 
 // depth is how many calls lead to the file at hand.

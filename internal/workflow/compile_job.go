@@ -50,6 +50,8 @@ func (c *compiler) job(in *syntax.Job, workflowEnv []plan.Binding) plan.Job {
 	}
 	c.record(in.Unmet, jobScope("job"))
 	job.Environment, job.Container, job.Services = c.boundary(in)
+	job.Concurrency = c.concurrency(in.Concurrency, at(expr.SiteJobConcurrency, "concurrency"))
+	c.waitsForItself(in, &job)
 	job.Permissions = permissions(in.Permissions)
 	if job.Permissions == nil {
 		job.Permissions = permissions(c.file.Permissions)

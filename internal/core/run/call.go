@@ -129,7 +129,7 @@ func CallOutputsInputs(s *State, job int) Inputs {
 func (s *State) outcomeOfCall(c int) (domain.Outcome, domain.FailureClass, Reason) {
 	worst, class, jobs := s.worst(s.called[c])
 	switch worst {
-	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled:
+	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled, domain.OutcomeSuperseded:
 		return worst, class, Reason{Code: ReasonCallFailed, Jobs: jobs, Outcome: worst}
 	}
 	return worst, domain.FailureNone, Reason{Code: ReasonCallDone, Outcome: worst}

@@ -105,6 +105,31 @@ func canonicals() []canonical {
 			},
 		},
 		{
+			name: "held by its concurrency group", says: "Another member of the group goes on.", job: "test",
+			wait: ReasonGroup, story: []string{"request\njob test group=g", "place test joined ahead=run8"},
+			ends: []ending{{EndsByEvent, "GroupAdmitted", "place test admitted"},
+				{EndsByEvent, "GroupReplaced", "place test superseded by=run9"}, cancel},
+		},
+		{
+			name: "held by the run's concurrency group", says: "Another run of the group goes on.", job: "test",
+			wait: ReasonGroup, story: []string{"request group=g\njob test"},
+			ends: []ending{{EndsByEvent, "GroupAdmitted", "place run admitted"},
+				{EndsByEvent, "GroupReplaced", "place run superseded by=run9"}, cancel},
+		},
+		{
+			name: "waiting for the name of its group", says: "The name is over values and was asked for.", job: "test",
+			wait: ReasonGroupEvaluating, story: []string{"request\njob test named-later"},
+			ends: []ending{{EndsByEvent, "GroupAsked", "concurrency test group=g"}, {EndsByTimer, "Wake", "wake at=01:00:00"},
+				cancel},
+		},
+		{
+			name: "yielding to a newer member", says: "The group asked it to stop.", job: "test",
+			wait:  ReasonYieldGrace,
+			story: []string{"request\njob test group=g", "place test admitted", "lease test", "place test yield by=run9"},
+			ends: []ending{{EndsByEvent, "AttemptConcluded", "report test/a1 cancelled"},
+				{EndsByEvent, "LeaseLapsed", "lapse test/a1 at=00:10:00"}, {EndsByPerson, "RequestCancel", ""}},
+		},
+		{
 			name: "held for back-off", says: "An attempt failed and the next one waits.", job: "test",
 			wait: ReasonRetryBackoff, story: []string{oneTest, "lease test", "report test/a1 failure class=platform_error"},
 			ends: []ending{{EndsByTimer, "Wake", "wake at=00:01:00"}, cancel},

@@ -139,7 +139,8 @@ func (s *State) checkJob(j int) error {
 		return err
 	}
 	_, leg := s.GroupOf(j)
-	if job.State == StateWaiting && job.Evaluation == nil && !leg && s.opened(j) && len(s.unfinished(j)) == 0 {
+	if job.State == StateWaiting && job.Evaluation == nil && !leg && s.opened(j) && !s.blocked() &&
+		len(s.unfinished(j)) == 0 {
 		return fmt.Errorf("waits for needs that are all committed (14)")
 	}
 	if s.Desired == domain.DesiredCancel && !s.Concluded() {
@@ -186,7 +187,7 @@ func (s *State) checkGroup(j int) error {
 	case job.State == StateExpanded && room < 0:
 		return fmt.Errorf("more legs run than may at the same time")
 	}
-	if job.State != StateExpanded {
+	if job.State != StateExpanded || s.blocked() {
 		return nil
 	}
 	for _, l := range open {

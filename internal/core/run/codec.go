@@ -18,6 +18,7 @@ var form = codec.FormOf[Event](
 	new(RunConcluded), new(RoundOpened), new(ReconciliationRecorded), new(ReportRefused), new(RefusalsCounted),
 	new(ReportConflicted), new(LogSealed), new(MatrixAsked), new(MatrixExpanded),
 	new(CallAsked), new(CallOpened),
+	new(ConcurrencyAsked), new(GroupAsked), new(GroupJoined), new(GroupAdmitted), new(GroupReplaced), new(GroupLeft),
 )
 
 var stateForm = codec.RecordOf[State]()

@@ -44,6 +44,10 @@ func DecodeCommand(data []byte) (Command, error) {
 			return codec.As(body, func(c RecordMatrix) Command { return c })
 		case "RecordCall":
 			return codec.As(body, func(c RecordCall) Command { return c })
+		case "RecordConcurrency":
+			return codec.As(body, func(c RecordConcurrency) Command { return c })
+		case "RecordPlace":
+			return codec.As(body, func(c RecordPlace) Command { return c })
 		case "Rerun":
 			return codec.As(body, func(c Rerun) Command { return c })
 		case "Settle":

@@ -38,6 +38,6 @@ func allCommands() []Command {
 	return []Command{
 		RequestRun{}, GrantLease{}, DeclineLease{}, ReportProgress{}, ReportResult{}, LapseLease{},
 		RegainLease{}, RequestCancel{}, Wake{}, RecordEvaluation{}, Rerun{}, Settle{}, RecordLog{},
-		RefuseAccess{}, RecordMatrix{}, RecordCall{},
+		RefuseAccess{}, RecordMatrix{}, RecordCall{}, RecordConcurrency{}, RecordPlace{},
 	}
 }

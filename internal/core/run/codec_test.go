@@ -82,7 +82,9 @@ func golden(t *testing.T, file string, got []byte) {
 // form of format 1. A file of every earlier form stays beside the newest one for ever.
 var formsOfEvents = map[string]int{"LeaseGranted": formatRunnerVersion, "RunRequested": formatCall,
 	"MatrixAsked": formatMatrix, "MatrixExpanded": formatCall, "RoundOpened": formatMatrix,
-	"AttemptConcluded": formatMatrix, "CallAsked": formatCall, "CallOpened": formatCall, "JobConcluded": formatCall}
+	"AttemptConcluded": formatMatrix, "CallAsked": formatCall, "CallOpened": formatCall, "JobConcluded": formatCall,
+	"ConcurrencyAsked": formatCall, "GroupAsked": formatCall, "GroupJoined": formatCall,
+	"GroupAdmitted": formatCall, "GroupReplaced": formatCall, "GroupLeft": formatCall}
 
 // Promises: [FORMAT-1].
 func TestStoredEvents(t *testing.T) {

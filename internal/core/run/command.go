@@ -3,6 +3,7 @@ package run
 import (
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -39,6 +40,8 @@ type Request struct {
 	// Invalid lists, one sentence each, why the definition can't be executed. When it is
 	// not empty the run concludes at once as invalid and has no jobs.
 	Invalid []string `json:"invalid,omitempty"`
+	// Concurrency is the group that the run joins before any of its jobs begins. Since format 5.
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
 }
 
 // Trigger is the accepted cause of a run.
@@ -78,6 +81,8 @@ type JobSkeleton struct {
 	Call *CallSkeleton `json:"call,omitempty"`
 	In   *int          `json:"in,omitempty"`
 	ID   string        `json:"id,omitempty"`
+	// Concurrency is the group that the job, or each of its legs, joins. Since format 5.
+	Concurrency *JobConcurrency `json:"concurrency,omitempty"`
 }
 
 // Retry says which failures start another attempt without a person.
@@ -217,6 +222,27 @@ type RecordCall struct {
 	Error       string // they could not be evaluated, and why
 }
 
+// RecordConcurrency answers ConcurrencyAsked.
+type RecordConcurrency struct {
+	Cause            domain.Cause
+	Job              domain.JobID
+	InputDigest      domain.Digest
+	Group            string
+	CancelInProgress bool
+	Error            string // a text could not be evaluated, and why
+}
+
+// RecordPlace is what a concurrency group says of the run or of one of its jobs.
+type RecordPlace struct {
+	Cause      domain.Cause
+	Job        int // group.Whole: the run
+	Round      int
+	Generation uint64
+	Phase      string          // PlaceJoined, …
+	By         group.Successor // PlaceSuperseded and PlaceYield
+	Ahead      []domain.RunID  // PlaceJoined
+}
+
 // Modes of a round: RoundFirst is the one that RequestRun opens, the others are Rerun's.
 const (
 	RoundFirst  = "first"
@@ -348,6 +374,12 @@ func (RecordMatrix) Name() string { return "RecordMatrix" }
 
 // Name implements Command.
 func (RecordCall) Name() string { return "RecordCall" }
+
+// Name implements Command.
+func (RecordConcurrency) Name() string { return "RecordConcurrency" }
+
+// Name implements Command.
+func (RecordPlace) Name() string { return "RecordPlace" }
 
 // Name implements Command.
 func (Rerun) Name() string { return "Rerun" }

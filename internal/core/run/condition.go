@@ -274,11 +274,12 @@ func (d *draft) consider(j int) {
 	if _, leg := d.s.GroupOf(j); leg {
 		return // its group is asked, once for all legs
 	}
-	if job.State != StateWaiting || job.Evaluation != nil || !d.s.opened(j) || d.s.needs(j) || d.cancelling() {
+	if job.State != StateWaiting || job.Evaluation != nil || !d.s.opened(j) || d.s.needs(j) || d.cancelling() ||
+		d.s.blocked() {
 		return
 	}
 	if job.Inputs != nil { // a call that is kept keeps its condition
-		d.call(j)
+		d.start(j)
 		return
 	}
 	c := parseCondition(d.s.Skeleton(j).If)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -68,6 +69,10 @@ func (d *draft) decide(c Command) (Decision, *domain.Rejection) {
 		return d.recordMatrix(c)
 	case RecordCall:
 		return d.recordCall(c)
+	case RecordConcurrency:
+		return d.recordConcurrency(c)
+	case RecordPlace:
+		return d.recordPlace(c)
 	case Rerun:
 		return d.rerun(c)
 	case Settle:
@@ -114,6 +119,12 @@ func (d *draft) emit(e Event) {
 		d.own(j)
 	}
 	switch e := e.(type) {
+	case *GroupAsked, *GroupJoined, *GroupAdmitted, *GroupReplaced:
+		for j := range d.s.Jobs {
+			if e.JobIndex() == group.Whole { // it says of all jobs why they wait
+				d.own(j)
+			}
+		}
 	case *RoundOpened:
 		for _, j := range e.Jobs {
 			d.own(j)
@@ -177,12 +188,13 @@ func (d *draft) flow() {
 	}
 	outcome, reason := d.s.outcome()
 	d.emit(&RunConcluded{Base: d.base(), Round: d.s.Round(), Outcome: outcome, Reason: reason})
+	d.leave(group.Whole)
 }
 
 // outcome is what the run's jobs add up to once all of them are concluded.
 func (s *State) outcome() (domain.Outcome, Reason) {
 	var unsuccessful []int
-	cancelled := false
+	cancelled, superseded := false, -1
 	for i, job := range s.Jobs {
 		if s.inner(i) {
 			continue // what it is part of says what they add up to
@@ -192,6 +204,8 @@ func (s *State) outcome() (domain.Outcome, Reason) {
 			unsuccessful = append(unsuccessful, s.blamed(i)...)
 		case domain.OutcomeCancelled:
 			cancelled = true
+		case domain.OutcomeSuperseded:
+			superseded = i
 		}
 	}
 	switch {
@@ -199,6 +213,8 @@ func (s *State) outcome() (domain.Outcome, Reason) {
 		return domain.OutcomeFailure, Reason{Code: ReasonJobsFailed, Jobs: unsuccessful}
 	case cancelled && s.Cancel != nil:
 		return domain.OutcomeCancelled, s.cancelReason()
+	case superseded >= 0:
+		return domain.OutcomeSuperseded, s.Jobs[superseded].Reason
 	case cancelled: // kept from a cancelled round that this one did not run again
 		return domain.OutcomeCancelled, Reason{Code: ReasonJobsFailed, Jobs: s.withOutcome(domain.OutcomeCancelled)}
 	}
@@ -237,6 +253,9 @@ func (s *State) withOutcome(o domain.Outcome) []int {
 
 func (s *State) cancelReason() Reason {
 	r := Reason{Code: ReasonCancelRequested}
+	if s.yielding(group.Whole) && s.Place.Admitted {
+		return Reason{Code: ReasonYielded, Message: s.Place.By.Text()}
+	}
 	if s.Cancel != nil {
 		actor := s.Cancel.Actor
 		r.Actor, r.Message = &actor, s.Cancel.Reason
@@ -251,6 +270,7 @@ func (d *draft) concludeJob(j, attempt int, o domain.Outcome, class domain.Failu
 	}
 	d.emit(&JobConcluded{OfJob: d.ofJob(j), Attempt: attempt, Outcome: o, Class: class, Reason: r})
 	d.concluded = append(d.concluded, j)
+	d.leave(j)
 }
 
 // admit lets a job wait for a runner, and for nothing else.

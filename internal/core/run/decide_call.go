@@ -2,8 +2,8 @@ package run
 
 import "github.com/fairlead-ci/fairlead/internal/domain"
 
-// start lets a job go on whose legs nobody waits for: to a runner, or to what it calls.
-func (d *draft) start(j int) {
+// enter lets a job go on that has its place: to a runner, or to what it calls.
+func (d *draft) enter(j int) {
 	if d.s.Calls(j) {
 		d.call(j)
 		return

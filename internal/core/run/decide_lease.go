@@ -236,6 +236,11 @@ func (d *draft) wakeJob(j int) {
 		d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
 			Reason{Code: ReasonEvaluationTimeout, Expression: clip(job.Evaluation.Expression, textBytesMax)})
 	case StateHeld:
+		if job.Reason.Code == ReasonGroupEvaluating {
+			d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
+				Reason{Code: ReasonGroupInvalid, Message: "its name was not evaluated in time"})
+			return
+		}
 		d.admit(j)
 	case StateReady:
 		d.concludeJob(j, 0, domain.OutcomeFailure, domain.FailurePlatform,
@@ -245,7 +250,7 @@ func (d *draft) wakeJob(j int) {
 		switch {
 		case !a.Uncertain:
 			d.stop(j, Reason{Code: ReasonTimeoutGrace})
-		case d.s.Skeleton(j).Effectful && a.Desired != domain.DesiredCancel:
+		case d.s.Skeleton(j).Effectful && (a.Desired != domain.DesiredCancel || a.Stop.Code == ReasonYieldGrace):
 			d.emit(&AttemptHeld{OfAttempt: d.ofAttempt(j, a)})
 		default:
 			d.lose(j)
@@ -287,7 +292,7 @@ func (j *Job) wakeAt() (time.Time, bool) {
 			return e.Deadline, true
 		}
 	case StateHeld:
-		return j.HeldUntil, true
+		return j.HeldUntil, !j.HeldUntil.IsZero()
 	case StateReady:
 		return j.QueueDeadline, true
 	case StateActive:

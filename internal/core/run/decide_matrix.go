@@ -113,6 +113,7 @@ func legSkeleton(group *JobSkeleton, l *NewLeg) JobSkeleton {
 	k := JobSkeleton{
 		Name: clip(l.Name, nameBytesMax), RunsOn: slices.Clone(l.RunsOn), TimeoutSeconds: l.TimeoutSeconds,
 		QueueTimeoutSeconds: group.QueueTimeoutSeconds, Retry: group.Retry, Effectful: group.Effectful, SoftFail: l.SoftFail,
+		Concurrency: group.Concurrency,
 	}
 	if len(k.RunsOn) == 0 {
 		k.RunsOn = group.RunsOn

@@ -35,6 +35,7 @@ func (d *draft) rerun(c Rerun) (Decision, *domain.Rejection) {
 		reply.Jobs = append(reply.Jobs, d.s.JobID(j))
 	}
 	d.emit(&RoundOpened{Base: d.base(), Actor: c.Cause.Actor, Round: reply.Round, Mode: c.Mode, Jobs: jobs, Kept: kept})
+	d.joinRun()
 	for _, j := range jobs {
 		d.consider(j)
 	}
@@ -81,7 +82,9 @@ func (d *draft) rerunRoots(c Rerun) ([]int, *domain.Rejection) {
 // unsuccessful is what runs again of a job that did not succeed: of its legs, or of
 // the jobs that it calls, those that didn't either, if there are any.
 func (s *State) unsuccessful(j int) []int {
-	bad := func(o domain.Outcome) bool { return failed(o) || o == domain.OutcomeCancelled }
+	bad := func(o domain.Outcome) bool {
+		return failed(o) || o == domain.OutcomeCancelled || o == domain.OutcomeSuperseded
+	}
 	if !bad(s.Jobs[j].Outcome) {
 		return nil
 	}

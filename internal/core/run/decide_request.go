@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
@@ -28,6 +29,9 @@ func (d *draft) requestRun(c RequestRun) (Decision, *domain.Rejection) {
 	d.emit(&RunRequested{Base: d.base(), Actor: c.Cause.Actor, Request: req})
 	if len(req.Invalid) > 0 {
 		d.emit(&RunConcluded{Base: d.base(), Round: 1, Outcome: domain.OutcomeInvalid, Reason: invalidReason(req.Invalid)})
+	}
+	if len(req.Invalid) == 0 {
+		d.joinRun()
 	}
 	for j := range d.s.Jobs {
 		d.consider(j)
@@ -81,6 +85,8 @@ func validRequest(r *Request) *domain.Rejection {
 		return nil
 	case len(r.Skeleton) == 0:
 		return invalidArgument("skeleton", "The plan has no job.")
+	case r.Concurrency != nil && group.Wrong(r.Concurrency.Group) != "":
+		return invalidArgument("concurrency", "The run can't join: %s.", group.Wrong(r.Concurrency.Group))
 	case len(r.Skeleton) > jobsMax:
 		return tooLarge("skeleton", "The plan has %d jobs; the limit is %d.", len(r.Skeleton), jobsMax)
 	}
@@ -110,6 +116,9 @@ func validJob(jobs []JobSkeleton, i int) *domain.Rejection {
 		return tooLarge("skeleton", "Job %q has %d steps; the limit is %d.", k.Key, len(k.Steps), stepsMax)
 	case len(k.If) > expressionBytesMax:
 		return tooLarge("skeleton", "The condition of job %q is over %d bytes.", k.Key, expressionBytesMax)
+	}
+	if c := k.Concurrency; c != nil && !c.Later && group.Wrong(c.Group) != "" {
+		return invalidArgument("skeleton", "Job %q can't join: %s.", k.Key, group.Wrong(c.Group))
 	}
 	if !valid(k.Key, k.Name, k.If) || !valid(k.RunsOn...) || !valid(k.Steps...) {
 		return invalidArgument("skeleton", "A text of job %d is not UTF-8.", i)
@@ -209,6 +218,7 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 			Effectful: job.Effectful, SoftFail: job.SoftFail,
 		}
 		k.In, k.ID, k.Call = job.In, job.ID, callOf(job.Call)
+		k.Concurrency = concurrencyOf(job.Concurrency)
 		if st := job.Strategy; st != nil {
 			k.Group = &Group{FailFast: st.FailFast, MaxParallel: st.MaxParallel, Later: st.Later != nil}
 		}
@@ -226,6 +236,20 @@ func SkeletonOf(p *plan.Plan) []JobSkeleton {
 	for i := range p.Legs {
 		out = append(out, legOf(&p.Legs[i], out))
 	}
+	return out
+}
+
+// concurrencyOf is what the core knows of a job's group: all of it when nothing has to be evaluated.
+func concurrencyOf(c *plan.Concurrency) *JobConcurrency {
+	if c == nil {
+		return nil
+	}
+	out := &JobConcurrency{Concurrency: Concurrency{Max: c.Queue == plan.QueueMax}}
+	if strings.Contains(c.Group+c.Cancel, "${{") {
+		out.Later = true
+		return out
+	}
+	out.Group, out.Cancel = c.Group, c.Cancel == "true"
 	return out
 }
 

@@ -3,6 +3,7 @@ package run
 import (
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -114,6 +115,50 @@ type CallOpened struct {
 	OfJob
 	InputDigest domain.Digest `json:"input_digest,omitempty"` // what they were evaluated from
 	Inputs      CallInputs    `json:"inputs"`
+}
+
+// ConcurrencyAsked says that a job could start and the name of its concurrency group is not
+// known yet. A reactor answers with RecordConcurrency. Since format 5, as are the four below.
+type ConcurrencyAsked struct {
+	OfJob
+	InputDigest domain.Digest `json:"input_digest"` // of EvaluationInputs
+	Deadline    time.Time     `json:"deadline"`     // unanswered by then: the job fails
+}
+
+// GroupAsked says that a job, or with group.Whole the run, waits for a place in a group. A
+// reactor carries it there.
+type GroupAsked struct {
+	OfJob
+	Concurrency Concurrency `json:"concurrency"`
+}
+
+// GroupJoined says which place it has, and which runs are ahead of it.
+type GroupJoined struct {
+	OfJob
+	Generation uint64         `json:"generation"`
+	Ahead      []domain.RunID `json:"ahead,omitempty"`
+}
+
+// GroupAdmitted says that it may go on.
+type GroupAdmitted struct {
+	OfJob
+	Generation uint64 `json:"generation"`
+}
+
+// GroupReplaced says that a newer member takes its place: at once if it waited; otherwise when
+// it has stopped, which is asked for by this.
+type GroupReplaced struct {
+	OfJob
+	Generation uint64          `json:"generation"`
+	By         group.Successor `json:"by"`
+}
+
+// GroupLeft says that it has concluded and gives its place back. A reactor carries it there.
+type GroupLeft struct {
+	OfJob
+	Round      int    `json:"round"`
+	Group      string `json:"group"`
+	Generation uint64 `json:"generation,omitempty"`
 }
 
 // JobHeld says that a job could start but for a stated reason, until a stated time.
@@ -303,6 +348,24 @@ func (*CallAsked) Name() string { return "CallAsked" }
 
 // Name implements Event.
 func (*CallOpened) Name() string { return "CallOpened" }
+
+// Name implements Event.
+func (*ConcurrencyAsked) Name() string { return "ConcurrencyAsked" }
+
+// Name implements Event.
+func (*GroupAsked) Name() string { return "GroupAsked" }
+
+// Name implements Event.
+func (*GroupJoined) Name() string { return "GroupJoined" }
+
+// Name implements Event.
+func (*GroupAdmitted) Name() string { return "GroupAdmitted" }
+
+// Name implements Event.
+func (*GroupReplaced) Name() string { return "GroupReplaced" }
+
+// Name implements Event.
+func (*GroupLeft) Name() string { return "GroupLeft" }
 
 // Name implements Event.
 func (*JobHeld) Name() string { return "JobHeld" }

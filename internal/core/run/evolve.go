@@ -22,6 +22,9 @@ func Evolve(s *State, e Event) {
 	case *RunConcluded:
 		s.evolveConcluded(e)
 	default:
+		if s.evolvePlace(e) {
+			return
+		}
 		job := s.Jobs[e.JobIndex()]
 		if n := e.AttemptNumber(); n > 0 && n <= len(job.Attempts) {
 			s.evolveAttempt(job, &job.Attempts[n-1], e)
@@ -136,6 +139,10 @@ func (s *State) evolveJob(job *Job, e Event) {
 		s.because(job, e, Reason{Code: code, Until: e.Deadline})
 	case *CallOpened:
 		s.evolveOpened(e)
+	case *ConcurrencyAsked:
+		job.Evaluation = &Evaluation{Concurrency: true, InputDigest: e.InputDigest, Deadline: e.Deadline}
+		job.State, job.HeldUntil = StateHeld, e.Deadline
+		s.because(job, e, Reason{Code: ReasonGroupEvaluating, Until: e.Deadline})
 	case *JobHeld:
 		job.State, job.HeldUntil = StateHeld, e.Until
 		s.because(job, e, e.Reason)

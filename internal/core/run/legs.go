@@ -68,6 +68,9 @@ func (d *draft) fill(g int) {
 		return
 	}
 	room := d.s.room(g)
+	if d.s.blocked() {
+		return
+	}
 	for _, l := range d.job(g).Legs {
 		if room <= 0 {
 			return
@@ -105,7 +108,7 @@ func (d *draft) legConcluded(leg int) {
 	}
 	for _, l := range d.job(g).Legs {
 		if d.job(l).State != StateConcluded {
-			if !d.stopping(leg) {
+			if !d.cancelling() && d.s.failedFast(g) < 0 { // a leg that yields ends itself only
 				d.fill(g)
 			}
 			return
@@ -141,7 +144,7 @@ func (d *draft) failFast(g int) {
 
 // stopping reports whether the job shall end and not be tried again: the run is being
 // cancelled, or a leg failed and ends it, beside it or beside a call that it is of.
-func (d *draft) stopping(j int) bool { return d.cancelling() || d.s.endedBy(j) >= 0 }
+func (d *draft) stopping(j int) bool { return d.cancelling() || d.s.yielding(j) || d.s.endedBy(j) >= 0 }
 
 // endedBy is the leg whose failure ends the job, or -1.
 func (s *State) endedBy(j int) int {
@@ -161,6 +164,9 @@ func (s *State) endedBy(j int) int {
 
 // stopReason is why a job ends that is stopping.
 func (d *draft) stopReason(j int) Reason {
+	if d.s.yielding(j) {
+		return Reason{Code: ReasonYielded, Message: d.successor(j)}
+	}
 	if leg := d.s.endedBy(j); leg >= 0 && !d.cancelling() {
 		return Reason{Code: ReasonFailFast, Jobs: []int{leg}}
 	}
@@ -171,7 +177,7 @@ func (d *draft) stopReason(j int) Reason {
 func (s *State) outcomeOfLegs(g int) (domain.Outcome, domain.FailureClass, Reason) {
 	worst, class, legs := s.worst(s.Jobs[g].Legs)
 	switch worst {
-	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled:
+	case domain.OutcomeFailure, domain.OutcomeTimedOut, domain.OutcomeCancelled, domain.OutcomeSuperseded:
 		return worst, class, Reason{Code: ReasonLegsFailed, Jobs: legs, Outcome: worst}
 	}
 	return worst, domain.FailureNone, Reason{Code: ReasonLegsDone, Outcome: worst}
@@ -196,7 +202,8 @@ func (s *State) worst(of []int) (domain.Outcome, domain.FailureClass, []int) {
 // badness orders outcomes of legs.
 func badness(o domain.Outcome) int {
 	return slices.Index([]domain.Outcome{
-		domain.OutcomeSkipped, domain.OutcomeSuccess, domain.OutcomeSoftFailure, domain.OutcomeCancelled,
+		domain.OutcomeSkipped, domain.OutcomeSuccess, domain.OutcomeSoftFailure, domain.OutcomeSuperseded,
+		domain.OutcomeCancelled,
 		domain.OutcomeTimedOut, domain.OutcomeFailure,
 	}, o)
 }

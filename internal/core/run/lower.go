@@ -15,7 +15,7 @@ const (
 	formatRunnerVersion = 2
 	// formatMatrix is the format that brought matrices, and the size of outputs.
 	formatMatrix = 4
-	// formatCall is the format that brought called workflows.
+	// formatCall is the format that brought called workflows and concurrency groups.
 	formatCall = 5
 )
 
@@ -26,12 +26,14 @@ func Lower(e Event, format uint32) (Event, error) {
 		return e, nil
 	}
 	switch e := e.(type) {
+	case *ConcurrencyAsked, *GroupAsked, *GroupJoined, *GroupAdmitted, *GroupReplaced, *GroupLeft:
+		return nil, codec.ErrFormat
 	case *RunRequested:
-		if calls(e.Request.Skeleton) {
+		if calls(e.Request.Skeleton) || joins(&e.Request) {
 			return nil, codec.ErrFormat
 		}
 	case *MatrixExpanded:
-		if calls(e.Added) {
+		if calls(e.Added) || joins(&Request{Skeleton: e.Added}) {
 			return nil, codec.ErrFormat
 		}
 	case *CallAsked, *CallOpened:
@@ -76,10 +78,10 @@ func LowerCommand(c Command, format uint32) (Command, error) {
 	}
 	switch c := c.(type) {
 	case RequestRun:
-		if calls(c.Request.Skeleton) {
+		if calls(c.Request.Skeleton) || joins(&c.Request) {
 			return nil, codec.ErrFormat
 		}
-	case RecordCall:
+	case RecordCall, RecordConcurrency, RecordPlace:
 		return nil, codec.ErrFormat
 	}
 	if format >= formatMatrix {
@@ -102,6 +104,12 @@ func LowerCommand(c Command, format uint32) (Command, error) {
 		return c, nil
 	}
 	return c, nil
+}
+
+// joins reports whether the run or one of its jobs joins a concurrency group.
+func joins(r *Request) bool {
+	return r.Concurrency != nil ||
+		slices.ContainsFunc(r.Skeleton, func(k JobSkeleton) bool { return k.Concurrency != nil })
 }
 
 // matrices reports whether a job has legs, now or later.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -32,6 +33,9 @@ const (
 	ReasonCallInputs       ReasonCode = "evaluating_call_inputs"
 	ReasonCallUnfinished   ReasonCode = "call_unfinished"
 	ReasonCallOutputs      ReasonCode = "evaluating_call_outputs"
+	ReasonGroup            ReasonCode = "concurrency_group"
+	ReasonGroupEvaluating  ReasonCode = "evaluating_concurrency"
+	ReasonYieldGrace       ReasonCode = "yield_grace"
 )
 
 // Reasons why something concluded.
@@ -60,6 +64,10 @@ const (
 	ReasonCallInvalid       ReasonCode = "call_invalid"
 	ReasonCallFailed        ReasonCode = "call_failed"
 	ReasonCallDone          ReasonCode = "call_done"
+	ReasonSuperseded        ReasonCode = "superseded"
+	ReasonYielded           ReasonCode = "cancelled_for_newer"
+	ReasonGroupInvalid      ReasonCode = "concurrency_invalid"
+	ReasonGroupFull         ReasonCode = "concurrency_full"
 )
 
 // Reason is a stored cause. Which fields are set follows from Code; Sentence writes it
@@ -84,7 +92,8 @@ func (c ReasonCode) Waits() bool {
 		ReasonWaitingForRunner, ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace,
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
 		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace,
-		ReasonCallUnopened, ReasonCallInputs, ReasonCallUnfinished, ReasonCallOutputs:
+		ReasonCallUnopened, ReasonCallInputs, ReasonCallUnfinished, ReasonCallOutputs,
+		ReasonGroup, ReasonGroupEvaluating, ReasonYieldGrace:
 		return true
 	}
 	return false
@@ -98,12 +107,14 @@ func ReasonCodes() []ReasonCode {
 		ReasonUncertainUntil, ReasonUncertainHeld, ReasonLogUnsealed,
 		ReasonExpanding, ReasonMatrixUnexpanded, ReasonMaxParallel, ReasonLegsUnfinished, ReasonFailFastGrace,
 		ReasonCallUnopened, ReasonCallInputs, ReasonCallUnfinished, ReasonCallOutputs,
+		ReasonGroup, ReasonGroupEvaluating, ReasonYieldGrace,
 		ReasonSucceeded, ReasonConditionFalse, ReasonDependency, ReasonCancelRequested,
 		ReasonTimedOut, ReasonStepFailed, ReasonFailed, ReasonRunnerLost, ReasonQueueTimeout,
 		ReasonEvaluationFailed, ReasonEvaluationTimeout, ReasonDeclined, ReasonNotRetried,
 		ReasonSettled, ReasonInvalid, ReasonJobsFailed, ReasonJobsDone,
 		ReasonMatrixInvalid, ReasonFailFast, ReasonLegsFailed, ReasonLegsDone,
 		ReasonCallInvalid, ReasonCallFailed, ReasonCallDone,
+		ReasonSuperseded, ReasonYielded, ReasonGroupInvalid, ReasonGroupFull,
 	}
 }
 
@@ -170,6 +181,15 @@ func (s *State) sentence(r Reason) string {
 		return s.callText(r)
 	case ReasonCallDone:
 		return "No job that it calls failed"
+	case ReasonSuperseded:
+		return "Superseded while it waited for its concurrency group, by " + r.Message
+	case ReasonYielded:
+		return "Cancelled in progress for a newer member of its concurrency group, " + r.Message
+	case ReasonGroupInvalid:
+		return "It can't join its concurrency group" + messageSuffix(r)
+	case ReasonGroupFull:
+		return fmt.Sprintf("Cancelled: %d wait already, which is the limit of the concurrency group %s",
+			group.PendingMax, r.Message)
 	}
 	return string(r.Code) + messageSuffix(r)
 }
@@ -217,6 +237,13 @@ func (s *State) sentenceOfWait(r Reason) string {
 	case ReasonFailFastGrace:
 		return fmt.Sprintf("%s failed, and fail-fast ends the other legs; attempt %d may tidy up until %s",
 			s.jobKeys(r.Jobs), r.Attempt, clock(r.Until))
+	case ReasonGroup:
+		return "Waits for its place in the concurrency group " + r.Message
+	case ReasonGroupEvaluating:
+		return "Waits for the name of its concurrency group"
+	case ReasonYieldGrace:
+		return fmt.Sprintf("A newer member of its concurrency group wants it to stop, %s; attempt %d may tidy up until %s",
+			r.Message, r.Attempt, clock(r.Until))
 	case ReasonLogUnsealed:
 		return fmt.Sprintf("The log of attempt %d is not sealed yet", r.Attempt)
 	}

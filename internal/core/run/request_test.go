@@ -248,7 +248,7 @@ func TestViews(t *testing.T) {
 func TestEveryReasonHasASentence(t *testing.T) {
 	teller := (canonical{story: []string{oneTest}}).arrive(t)
 	for _, code := range ReasonCodes() {
-		r := Reason{Code: code, Jobs: []int{0}, Attempt: 1, Until: start, Expression: "x", Message: "Because.",
+		r := Reason{Code: code, Jobs: []int{0}, Attempt: 1, Until: start, Expression: "x", Message: "Because",
 			Outcome: "failure"}
 		sentence := teller.live.Sentence(r)
 		if !strings.HasSuffix(sentence, ".") || strings.HasSuffix(sentence, "..") ||

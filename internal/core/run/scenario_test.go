@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -239,6 +240,10 @@ func (t *teller) command(w words, more []string) (Command, error) {
 		return t.matrixOf(w)
 	case "call":
 		return t.callOf(w)
+	case "place":
+		return t.placeOf(w)
+	case "concurrency":
+		return t.concurrencyOf(w)
 	case "rerun":
 		return t.rerunOf(w, cause)
 	}
@@ -310,12 +315,14 @@ func (t *teller) requestOf(w words, more []string, cause domain.Cause) Command {
 		for _, class := range list(jw.named["retry-on"]) {
 			k.Retry.On = append(k.Retry.On, domain.FailureClass(class))
 		}
+		k.Concurrency = withConcurrency(jw)
 		index[k.Key] = len(jobs)
 		jobs = append(jobs, withGroup(withCall(k, jw), jw))
 		for n := range jw.number("legs", 0) {
 			legs = append(legs, JobSkeleton{
 				Key: legKey(k.Key, n+1), TimeoutSeconds: k.TimeoutSeconds, Retry: k.Retry, Effectful: k.Effectful,
 				SoftFail: k.SoftFail || jw.number("may-fail", 0) == n+1, Leg: &Leg{Of: index[k.Key]}, Call: jobs[len(jobs)-1].Call,
+				Concurrency: k.Concurrency,
 			})
 		}
 	}
@@ -329,6 +336,9 @@ func (t *teller) requestOf(w words, more []string, cause domain.Cause) Command {
 	c := testRequest(all...)
 	c.Cause = cause
 	c.Request.Invalid = invalid
+	if g := withConcurrency(w); g != nil {
+		c.Request.Concurrency = &g.Concurrency
+	}
 	if tier := w.named["tier"]; tier != "" {
 		c.Request.Tier = domain.Tier(tier)
 	}
@@ -383,6 +393,50 @@ func (t *teller) callOf(w words) (Command, error) {
 	}
 	if has(w, "stale") {
 		c.InputDigest = domain.DigestOf([]byte("inputs of another time"))
+	}
+	return c, nil
+}
+
+// withConcurrency makes a job, or the run, a member of a group: group=g cancel-running keep-all, or
+// named-later.
+func withConcurrency(w words) *JobConcurrency {
+	if w.named["group"] == "" && !has(w, "named-later") {
+		return nil
+	}
+	c := Concurrency{w.named["group"], has(w, "cancel-running"), has(w, "keep-all")}
+	return &JobConcurrency{c, has(w, "named-later")}
+}
+
+// placeOf reads "place test admitted generation=1 by=run9 ahead=run8"; the job "run" is the run.
+func (t *teller) placeOf(w words) (Command, error) {
+	c := RecordPlace{Job: group.Whole, Round: w.number("round", t.live.Round()), Phase: w.at(2),
+		Generation: uint64(w.number("generation", 1))}
+	if w.at(1) != "run" {
+		j, err := t.jobOf(w.at(1))
+		if err != nil {
+			return nil, err
+		}
+		c.Job = j
+	}
+	if by := w.named["by"]; by != "" {
+		c.By = group.Successor{Run: domain.RunID(by), Number: 9}
+	}
+	for _, r := range list(w.named["ahead"]) {
+		c.Ahead = append(c.Ahead, domain.RunID(r))
+	}
+	return c, nil
+}
+
+// concurrencyOf reads "concurrency test group=g cancel-running", or error=broken.
+func (t *teller) concurrencyOf(w words) (Command, error) {
+	j, err := t.jobOf(w.at(1))
+	if err != nil {
+		return nil, err
+	}
+	c := RecordConcurrency{Job: t.live.JobID(j), Group: w.named["group"], CancelInProgress: has(w, "cancel-running"),
+		Error: w.named["error"]}
+	if j < len(t.live.Jobs) && t.live.Jobs[j].Evaluation != nil {
+		c.InputDigest = t.live.Jobs[j].Evaluation.InputDigest
 	}
 	return c, nil
 }

@@ -34,6 +34,7 @@ type State struct {
 	Reason    Reason         `json:"reason,omitzero"` // why that outcome
 	Rounds    []Round        `json:"rounds,omitempty"`
 	Jobs      []*Job         `json:"jobs,omitempty"`
+	Place     *Place         `json:"place,omitempty"` // of the run, in its concurrency group
 
 	// dependents is the reverse of Needs: derived, never stored.
 	dependents [][]int
@@ -84,6 +85,7 @@ type Job struct {
 	Inputs *CallInputs `json:"inputs,omitempty"`
 	// Outputs are those of a call that concluded; of other jobs, see Decider.
 	Outputs []Output `json:"outputs,omitempty"`
+	Place   *Place   `json:"place,omitempty"` // in its concurrency group
 }
 
 // EventRef names an event of this stream.
@@ -102,6 +104,8 @@ type Evaluation struct {
 	Error       string        `json:"error,omitempty"`
 	Matrix      bool          `json:"matrix,omitempty"` // it is not the condition, but what the legs are
 	Call        string        `json:"call,omitempty"`   // nor that, but the inputs or outputs of a call
+	// Concurrency: it is the name of the concurrency group.
+	Concurrency bool `json:"concurrency,omitempty"`
 }
 
 // Attempt is one concrete execution. Desired, Observed and Outcome are three facts that

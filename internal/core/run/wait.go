@@ -3,6 +3,7 @@ package run
 import (
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
@@ -115,13 +116,22 @@ func (s *State) endings(j int) []Ending {
 		}
 	case ReasonCallOutputs:
 		out = append(out, event("JobConcluded"), timer(job.Evaluation.Deadline))
+	case ReasonGroup:
+		whole := j
+		if s.blocked() {
+			whole = group.Whole
+		}
+		out = append(out, Ending{Kind: EndsByEvent, What: "GroupAdmitted", Jobs: []int{whole}},
+			Ending{Kind: EndsByEvent, What: "GroupReplaced", Jobs: []int{whole}})
+	case ReasonGroupEvaluating:
+		out = append(out, event("GroupAsked"), timer(job.Evaluation.Deadline))
 	case ReasonRetryBackoff:
 		out = append(out, timer(job.HeldUntil))
 	case ReasonWaitingForRunner:
 		out = append(out, event("LeaseGranted"), timer(job.QueueDeadline))
 	case ReasonExecuting:
 		out = append(out, event("AttemptConcluded"), event("LeaseLapsed"), timer(job.Current().Deadline))
-	case ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace:
+	case ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace, ReasonYieldGrace:
 		// No timer of the core: the runner kills at the end of the grace period, and if it
 		// doesn't say so, its lease can't be renewed and lapses.
 		out = append(out, event("AttemptConcluded"), event("LeaseLapsed"))

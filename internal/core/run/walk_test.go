@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 )
 
-var walks = flag.Int("walks", 150, "random walks, each from its own seed")
+var walks = flag.Int("walks", 250, "random walks, each from its own seed")
 var firstWalk = flag.Uint64("walk", 1, "seed of the first random walk")
 
 // TestRandomWalks throws commands of all kinds, most of them nonsense, at a random plan,
@@ -28,7 +29,7 @@ func TestRandomWalks(t *testing.T) {
 		}
 	}
 	for _, name := range eventNames() {
-		if *walks >= 150 && !seen[name] {
+		if *walks >= 250 && !seen[name] {
 			t.Errorf("no walk met %s", name)
 		}
 	}
@@ -109,9 +110,19 @@ func (w *walker) plan() Command {
 				}
 			}
 		}
+		if w.chance(20) {
+			k.Concurrency = &JobConcurrency{Concurrency{oneOf(w, "g", "whole", "h"), w.chance(30), w.chance(30)}, w.chance(30)}
+		}
 		jobs = append(jobs, k)
 	}
-	return testRequest(w.calls(jobs, legs)...)
+	for i := range legs {
+		legs[i].Concurrency = jobs[legs[i].Leg.Of].Concurrency
+	}
+	c := testRequest(w.calls(jobs, legs)...)
+	if w.chance(20) {
+		c.Request.Concurrency = &Concurrency{Group: "whole", Cancel: w.chance(30)}
+	}
+	return c
 }
 
 // calls makes callers of some jobs, and adds what they call.
@@ -144,7 +155,7 @@ func (w *walker) calls(jobs, legs []JobSkeleton) []JobSkeleton {
 			size := 1 + w.r.IntN(3)
 			for m := range size {
 				child := JobSkeleton{Key: fmt.Sprintf("%s.%d/c%d", key, n, m), ID: fmt.Sprintf("c%d", m), Steps: []string{"a", "b"},
-					TimeoutSeconds: 60, QueueTimeoutSeconds: 600, Effectful: w.chance(20), SoftFail: w.chance(10),
+					TimeoutSeconds: 60, QueueTimeoutSeconds: 600, Effectful: w.chance(30), SoftFail: w.chance(10),
 					If: oneOf(w, "", "", "always()", "failure()", "inputs.x")}
 				if m > 0 && w.chance(50) {
 					child.Needs = []int{len(jobs) - 1}
@@ -202,6 +213,24 @@ func (w *walker) matrix(j int, fine bool) Command {
 	return c
 }
 
+// place is what a group may say of the run or one of its jobs, mostly the truth.
+func (w *walker) place() Command {
+	j := w.r.IntN(len(w.live.Jobs)+1) - 1
+	c := RecordPlace{Job: j, Round: w.live.Round(), Generation: 1, By: group.Successor{Run: "run_other", Number: 7},
+		Phase: oneOf(w, PlaceJoined, PlaceAdmitted, PlaceAdmitted, PlaceSuperseded, PlaceYield, PlaceRefused)}
+	if w.chance(10) {
+		c.Generation, c.Round = 2, c.Round+w.r.IntN(2)-1
+	}
+	if j >= 0 && w.chance(40) {
+		named := RecordConcurrency{Job: w.live.JobID(j), Group: oneOf(w, "g", "whole", ""), CancelInProgress: w.chance(30)}
+		if e := w.live.Jobs[j].Evaluation; e != nil {
+			named.InputDigest = e.InputDigest
+		}
+		return named
+	}
+	return c
+}
+
 // anyAttempt names an attempt that may exist, mostly with its own epoch.
 func (w *walker) anyAttempt() (domain.AttemptID, uint64) {
 	j := w.r.IntN(len(w.live.Jobs))
@@ -221,6 +250,9 @@ func (w *walker) command() Command {
 			return RegainLease{Attempt: l.Attempt, Epoch: l.Epoch, Until: w.now.Add(time.Minute),
 				AbandonBy: w.now.Add(2 * time.Minute)}
 		}
+	}
+	if w.chance(12) {
+		return w.place()
 	}
 	switch w.r.IntN(20) {
 	case 0, 1, 2, 3:
@@ -344,12 +376,23 @@ func (w *walker) remedy(waits []Wait) Command {
 			}
 		case ReasonCallInputs, ReasonCallOutputs:
 			return w.call(wait.Job, true)
+		case ReasonGroup:
+			c := RecordPlace{Job: wait.Job, Round: w.live.Round(), Generation: 1, Phase: PlaceAdmitted}
+			if w.live.blocked() {
+				c.Job = group.Whole
+			}
+			if p := w.live.place(c.Job); p.Generation > 0 {
+				c.Generation = p.Generation
+			}
+			return c
+		case ReasonGroupEvaluating:
+			return RecordConcurrency{Job: w.live.JobID(wait.Job), Group: "g", InputDigest: job.Evaluation.InputDigest}
 		case ReasonExpanding:
 			return w.matrix(wait.Job, true)
 		case ReasonWaitingForRunner:
 			w.slots++
 			return w.lease(wait.Job)
-		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace:
+		case ReasonExecuting, ReasonCancelGrace, ReasonTimeoutGrace, ReasonFailFastGrace, ReasonYieldGrace:
 			return ReportResult{
 				Attempt: id, Epoch: job.Epoch, Digest: domain.DigestOf([]byte("end")),
 				Outcome: oneOf(w, domain.OutcomeSuccess, domain.OutcomeCancelled),

@@ -40,6 +40,9 @@ type Concurrency struct {
 	Line  int    `json:"line"`
 }
 
+// QueueMax is the word of Queue for a queue that keeps everybody.
+const QueueMax = "max"
+
 // Environment is the deployment boundary that a job acts in. It is recorded; its texts are templates.
 type Environment struct {
 	Name string `json:"name"`

@@ -219,7 +219,7 @@ func unsupportedCodes() []CodeEntry {
 	return []CodeEntry{
 		{CodeUnsupportedCall, Error,
 			"A job that calls a workflow has a matrix that only a run tells, which is not available yet."},
-		{CodeUnsupportedConcurrency, Error, "Groups of runs or jobs that wait for each other are not available yet."},
+		{CodeUnsupportedConcurrency, Error, "A called workflow has a concurrency group that a call can't join yet."},
 		{CodeUnsupportedDynamic, Error, "The key of a mapping comes from an expression, which is not available yet."},
 		{CodeUnsupportedFunction, Error,
 			"The function is part of the workflow language, but this release doesn't have it yet."},

@@ -23,8 +23,7 @@ func workflowKeys() []key {
 		{name: "env", value: envShape()},
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: defaultsShape()},
-		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated(),
-			code: CodeUnsupportedConcurrency, later: "remove it; runs of one workflow don't wait for each other yet"},
+		{name: "concurrency", value: text().or(keysOf("concurrency", concurrencyKeys)).evaluated()},
 		{name: "jobs"},
 	}
 }
@@ -50,8 +49,7 @@ func makeJobKeys() []key {
 		{name: "permissions", value: permissionsShape()},
 		{name: "defaults", value: keysOf("defaults", jobDefaultsKeys)},
 		{name: "environment", value: environmentShape()},
-		{name: "concurrency", value: concurrencyShape(), code: CodeUnsupportedConcurrency,
-			later: "remove it; jobs don't wait for other runs yet"},
+		{name: "concurrency", value: concurrencyShape()},
 		{name: "outputs"}, {name: "strategy"},
 		{name: "container", value: text().or(keysOf("container", containerKeys)).evaluated()},
 		{name: "services", value: mapOf(word().or(keysOf("a service", serviceKeys))).evaluated()},

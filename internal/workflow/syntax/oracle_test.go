@@ -37,6 +37,8 @@ func differences() []difference {
 		{name: "no steps", example: "on: push\njobs:\n  a: {runs-on: x}\n", ours: `\[no_steps\]`},
 		{name: "empty lists", example: on("{push: {branches: []}}"),
 			ours: `(branches|tags|paths|schedule|labels|runs-on)\S* is an empty list`},
+		{name: "group names", example: "on: push\nconcurrency: ''\njobs:\n  a: {runs-on: x, steps: [{run: x}]}\n",
+			ours: `concurrency group can't be empty|would wait for itself`},
 		{name: "no labels", example: "on: push\njobs:\n  a: {runs-on: {}, steps: [{run: x}]}\n", ours: `key "labels"`},
 		{name: "two lists", example: on("{push: {branches: [a], branches-ignore: [b]}}"), ours: `used together`},
 		{name: "filters", example: on("{push: {branches: ['[']}}"), ours: `\[invalid_filter\]`},
