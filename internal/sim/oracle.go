@@ -104,7 +104,7 @@ func (b *book) called(q *run.Request) (workflow.Components, error) {
 	}
 	out := workflow.Components{}
 	for _, c := range frozen.Components {
-		text, err := b.object(q.Tenant, domain.Digest(c.Digest))
+		text, err := b.object(q.Tenant, c.Text)
 		if err != nil {
 			return nil, err
 		}
