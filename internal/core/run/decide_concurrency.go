@@ -24,7 +24,8 @@ func (d *draft) join(j int, c Concurrency) {
 	switch {
 	case why != "":
 	case d.s.around(j, c.Group):
-		why = "its own run, or a call that it is of, holds the concurrency group " + clip(c.Group, nameBytesMax) + ", so it would wait for itself"
+		why = "its own run, or a call that it is of, holds the concurrency group " + clip(c.Group, nameBytesMax) +
+			", so it would wait for itself"
 	case c.Cancel && c.Max:
 		why = "queue: max keeps everybody waiting, and cancel-in-progress ends whoever runs"
 	default:
