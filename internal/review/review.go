@@ -226,7 +226,48 @@ func (v *values) evaluator(ctx context.Context) replay.Evaluator {
 			}
 			return reactor.Matrix(s, job, p, of), ""
 		},
+		Call: func(s *run.State, job int, what string, p *plan.Plan) (run.RecordCall, string) {
+			inputs, jobs := s.InputsOf(job), s.Needs(job)
+			if what == run.CallAsksOutputs {
+				inputs, jobs = s.Jobs[job].Inputs, s.Called(job)
+			}
+			of, unknown := v.over(ctx, s, inputs, jobs)
+			if unknown != "" {
+				return run.RecordCall{}, unknown
+			}
+			return named(reactor.Call(s, job, what, p, of)), ""
+		},
+		Concurrency: func(s *run.State, job int, p *plan.Plan) (run.RecordConcurrency, string) {
+			of, unknown := v.of(ctx, s, job)
+			if unknown != "" {
+				return run.RecordConcurrency{}, unknown
+			}
+			return reactor.Concurrency(s, job, p, of), ""
+		},
+		Group: func(p *plan.Plan) (run.Concurrency, string, string) {
+			if unknown := v.whole(ctx); unknown != "" {
+				return run.Concurrency{}, "", unknown
+			}
+			got, err := workflow.GroupOfRun(p.Concurrency, v.shared.Github, v.shared.Inputs)
+			if err != nil {
+				return run.Concurrency{}, err.Error(), ""
+			}
+			return run.Concurrency{Group: got.Group, Cancel: got.Cancel, Max: got.Max}, "", ""
+		},
 	}
+}
+
+// named names the values that are too long for an event by their digests, as they are stored.
+func named(c run.RecordCall) run.RecordCall {
+	if n := len(c.Inputs.Value); n > run.OutputBytesMax {
+		c.Inputs = run.CallInputs{Digest: domain.DigestOf([]byte(c.Inputs.Value)), Size: int64(n)}
+	}
+	for i := range c.Outputs {
+		if o := &c.Outputs[i]; len(o.Value) > run.OutputBytesMax {
+			o.Digest, o.Size, o.Value = domain.DigestOf([]byte(o.Value)), int64(len(o.Value)), ""
+		}
+	}
+	return c
 }
 
 // refers reports whether a condition looks at any context.
@@ -237,6 +278,11 @@ func refers(text string) bool {
 
 // of are the values for one job; unknown says what is missing.
 func (v *values) of(ctx context.Context, s *run.State, job int) (_ *reactor.Values, unknown string) {
+	return v.over(ctx, s, s.InputsOf(job), s.Needs(job))
+}
+
+// whole reads the contexts that all jobs share; unknown says what is missing.
+func (v *values) whole(ctx context.Context) (unknown string) {
 	if !v.known {
 		v.known = true
 		v.shared.Github, v.lost = v.frozen.Github, ""
@@ -247,19 +293,34 @@ func (v *values) of(ctx context.Context, s *run.State, job int) (_ *reactor.Valu
 			v.shared.Inputs, v.lost = v.read(ctx, v.request.Inputs)
 		}
 	}
-	if v.lost != "" {
-		return nil, v.lost
+	return v.lost
+}
+
+// over are the values with the outputs of some jobs, and with the inputs of a call if there are any.
+func (v *values) over(ctx context.Context, s *run.State, inputs *run.CallInputs, jobs []int) (
+	_ *reactor.Values, unknown string) {
+	if unknown = v.whole(ctx); unknown != "" {
+		return nil, unknown
 	}
 	out := v.shared
+	if inputs != nil {
+		out.Inputs = json.RawMessage(inputs.Value)
+		if inputs.Digest != "" {
+			var lost string
+			if out.Inputs, lost = v.read(ctx, inputs.Digest); lost != "" {
+				return nil, lost
+			}
+		}
+	}
 	out.Outputs = map[int]map[string]string{}
-	for _, need := range s.Needs(job) {
-		out.Outputs[need] = map[string]string{}
-		for _, o := range s.Outputs(need) {
+	for _, j := range jobs {
+		out.Outputs[j] = map[string]string{}
+		for _, o := range s.Outputs(j) {
 			text, lost := v.output(ctx, o)
 			if lost != "" {
 				return nil, lost
 			}
-			out.Outputs[need][o.Name] = text
+			out.Outputs[j][o.Name] = text
 		}
 	}
 	return &out, ""

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlead-ci/fairlead/internal/blob"
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -53,11 +54,41 @@ jobs:
     steps: [checkout]
 `
 
+// composed has a concurrency group of the run, one of a job that a result tells, and a called workflow
+// whose inputs and outputs are told by results.
+const composed = `on: {workflow_dispatch: {inputs: {level: {type: number, default: 3}}}}
+concurrency: {group: 'ci-${{ github.ref }}-${{ inputs.level }}', cancel-in-progress: true}
+jobs:
+  list: {runs-on: linux, outputs: {names: x, big: x}, steps: [checkout]}
+  ship:
+    needs: list
+    uses: ./.github/workflows/ship.yml
+    with: {names: '${{ needs.list.outputs.names }}', big: '${{ needs.list.outputs.big }}'}
+  last:
+    needs: [list, ship]
+    if: needs.ship.outputs.first == 'a'
+    runs-on: linux
+    concurrency: 'last-${{ needs.ship.outputs.first }}'
+    steps: [checkout]
+`
+
+const ship = `on:
+  workflow_call:
+    inputs: {names: {type: string}, big: {type: string}}
+    outputs:
+      first: {value: '${{ fromJSON(inputs.names)[0] }}'}
+      big: {value: '${{ inputs.big }}'}
+jobs:
+  go: {runs-on: linux, if: "startsWith(inputs.big, 'x')", steps: [checkout]}
+  never: {runs-on: linux, if: inputs.names == 'none', steps: [checkout]}
+`
+
 // world is a small server whose runs can be driven to their end.
 type world struct {
 	*yard.World
 	*Reviewer
-	n int
+	n     int
+	calls map[string]string // workflows that may be called, by path
 }
 
 func onSQLite(t *testing.T, test func(w *world)) {
@@ -78,7 +109,7 @@ func (w *world) request(text, level string, change func(*snapshot.Snapshot)) dom
 	}
 	p, list := workflow.Compile(workflow.Source{Path: "ci.yml", Text: []byte(text)}, workflow.Inputs{
 		Event: "workflow_dispatch", Ref: s.Source.Ref, SHA: s.Source.Commit, Repository: "app", Actor: "ann",
-		Dispatch: map[string]string{"level": "3"}}, workflow.Limits{})
+		Dispatch: map[string]string{"level": "3"}, Components: w.components(s)}, workflow.Limits{})
 	q := run.Request{Run: id, Tenant: yard.Tenant, Repository: yard.Repo, RepositoryName: "app", WorkflowPath: "ci.yml",
 		WorkflowName: "ci.yml", Trigger: run.Trigger{Event: "workflow_dispatch", Key: string(id), Actor: w.Cause().Actor},
 		Source: run.Source{Commit: s.Source.Commit, Ref: s.Source.Ref}, Tier: s.Tier, Class: s.Class,
@@ -86,6 +117,13 @@ func (w *world) request(text, level string, change func(*snapshot.Snapshot)) dom
 	if p != nil {
 		s.Inputs = p.Inputs
 		q.Plan, q.Skeleton = w.Put(string(p.Encode())), run.SkeletonOf(p)
+		if p.Concurrency != nil {
+			got, err := workflow.GroupOfRun(p.Concurrency, s.Github, []byte(`{"level":3}`))
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			q.Concurrency = &run.Concurrency{Group: got.Group, Cancel: got.Cancel, Max: got.Max}
+		}
 	} else {
 		q.Invalid = []string{list[0].String()}
 	}
@@ -95,6 +133,26 @@ func (w *world) request(text, level string, change func(*snapshot.Snapshot)) dom
 	q.Snapshot = w.Put(string(s.Encode()))
 	w.Submit(yard.Home, id.Stream(), run.RequestRun{Cause: w.Cause(), Request: q})
 	return id
+}
+
+func (w *world) components(s *snapshot.Snapshot) workflow.Components {
+	out := workflow.Components{}
+	for path, text := range w.calls {
+		r := workflow.Reference{Path: path}
+		out[r.String()] = workflow.Component{Reference: r, File: path, Text: []byte(text)}
+		s.Components = append(s.Components, snapshot.Component{Name: r.String(), File: path, Text: w.Put(text)})
+	}
+	return out
+}
+
+// admit lets everybody into the group that asks for a place.
+func (w *world) admit(s *run.State) {
+	for j := group.Whole; j < len(s.Jobs); j++ {
+		if p := s.PlaceOf(j); p != nil && !p.Admitted {
+			w.Submit(yard.Home, s.Request.Run.Stream(), run.RecordPlace{Cause: w.Cause(), Job: j, Round: p.Round, Generation: 1,
+				Phase: run.PlaceAdmitted})
+		}
+	}
 }
 
 // drive executes all jobs; those that are named fail.
@@ -111,6 +169,7 @@ func (w *world) drive(id domain.RunID, fail ...string) *run.State {
 		if s.Concluded() {
 			return s
 		}
+		w.admit(s)
 		for _, j := range run.ReadyJobs(s) {
 			w.execute(s, j, slices.Contains(fail, s.Skeleton(j).Key))
 		}
@@ -186,6 +245,67 @@ func TestARunIsVerifiedAlsoWhenArchived(t *testing.T) {
 		}
 		if after := w.replayed(id); told(after) != "verified" || after.Decisions != before.Decisions {
 			t.Errorf("archived: %s after %d decisions", told(after), after.Decisions)
+		}
+	})
+}
+
+// The inputs and outputs of a call and the names of groups are decisions as conditions are.
+// Promises: [REPLAY-1].
+func TestCallsAndGroupsAreReplayed(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.calls = map[string]string{".github/workflows/ship.yml": ship}
+		id := w.request(composed, "3", nil)
+		if s := w.drive(id); s.Outcome != domain.OutcomeSuccess || len(s.Outputs(1)) != 2 {
+			t.Fatalf("%s with %+v", s.Outcome, s.Outputs(1))
+		}
+		h, err := w.Engine.Read(t.Context(), yard.Tenant, id.Stream(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		honest := w.replayed(id)
+		if told(honest) != "verified" || honest.Decisions < 28 {
+			t.Errorf("%s after %d decisions", told(honest), honest.Decisions)
+		}
+		changed := 0
+		for n, rec := range h.Events {
+			want := ""
+			lie := rec.Event
+			switch e := rec.Event.(type) {
+			case *run.CallOpened:
+				other := *e
+				other.Inputs = run.CallInputs{Value: `{"names":"[]"}`}
+				lie, want = &other, replay.WhatCall
+			case *run.GroupAsked:
+				other := *e
+				other.Concurrency.Group = "another"
+				lie, want = &other, replay.WhatGroup
+			case *run.JobConcluded:
+				if len(e.Outputs) > 0 {
+					other := *e
+					other.Outputs = []run.Output{{Name: "first", Value: "b"}}
+					lie, want = &other, replay.WhatCall
+				}
+			}
+			if want == "" {
+				continue
+			}
+			changed++
+			var events []run.Event
+			for i, r := range h.Events {
+				if e := r.Event.(run.Event); i != n {
+					events = append(events, e)
+				} else {
+					events = append(events, lie.(run.Event))
+				}
+			}
+			s := h.State.(*run.State)
+			result, err := w.replay(t.Context(), yard.Tenant, s, events)
+			if err != nil || result.Answer != replay.Differs || result.Findings[0].What != want {
+				t.Errorf("%s changed: %s, %v", lie.(run.Event).Name(), told(result), err)
+			}
+		}
+		if changed != 4 {
+			t.Errorf("%d events were changed", changed)
 		}
 	})
 }

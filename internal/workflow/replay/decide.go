@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
@@ -30,7 +31,8 @@ type asked struct {
 	holds   bool
 	problem string
 	unknown string
-	matrix  *run.RecordMatrix
+	// command answers what is no condition: a matrix, a call or a concurrency group.
+	command run.Command
 }
 
 func (w *walk) history() {
@@ -59,8 +61,39 @@ func (w *walk) before(e run.Event) {
 		return
 	}
 	j := e.JobIndex()
-	if j < 0 || j >= len(w.plan.Jobs) || j >= len(w.s.Jobs) {
-		return // legs are decided with their job, and the rest is of the run
+	if asked, ok := e.(*run.GroupAsked); ok && j == group.Whole {
+		w.wholeGroup(asked)
+	}
+	if j < 0 || j >= len(w.s.Jobs) {
+		return // of the run
+	}
+	switch e := e.(type) {
+	case *run.CallAsked:
+		w.judge(j, e, true)
+		w.askCall(j, e)
+		return
+	case *run.ConcurrencyAsked:
+		w.judge(j, e, true)
+		w.ask(j, e.InputDigest, e, w.name(j))
+		return
+	case *run.CallOpened:
+		w.judge(j, e, true)
+		if e.InputDigest != "" {
+			w.answered(j, e, WhatCall)
+		}
+		return
+	case *run.GroupAsked:
+		w.judge(j, e, true)
+		if w.s.Jobs[j].Evaluation != nil && w.s.Jobs[j].Evaluation.Concurrency {
+			w.answered(j, e, WhatGroup)
+		}
+		return
+	case *run.JobConcluded:
+		w.concluded(j, e)
+		return
+	}
+	if j >= len(w.plan.Jobs) {
+		return // legs are decided with their job
 	}
 	switch e := e.(type) {
 	case *run.EvaluationAsked:
@@ -76,11 +109,9 @@ func (w *walk) before(e run.Event) {
 			w.judge(j, e, true)
 			return
 		}
-		w.expanded(j, e)
+		w.answered(j, e, WhatMatrix)
 	case *run.JobReady:
 		w.judge(j, e, true)
-	case *run.JobConcluded:
-		w.concluded(j, e)
 	}
 }
 
@@ -115,8 +146,50 @@ func (w *walk) at(e run.Event, f Finding) {
 
 // ask remembers what comes out for what is asked, and checks what it is computed from.
 func (w *walk) ask(j int, inputs domain.Digest, e run.Event, a asked) {
+	w.askOver(j, inputs, run.EvaluationInputs(w.s, j).Digest(), e, a)
+}
+
+func (w *walk) askCall(j int, e *run.CallAsked) {
+	over := run.EvaluationInputs(w.s, j).Digest()
+	if e.What == run.CallAsksOutputs {
+		over = run.CallOutputsInputs(w.s, j).Digest()
+	}
+	c, unknown := w.in.Evaluator.Call(w.s, j, e.What, w.plan)
+	w.askOver(j, e.InputDigest, over, e, asked{command: c, unknown: unknown})
+}
+
+// wholeGroup compares the group that the run as a whole joins with what its text says.
+func (w *walk) wholeGroup(e *run.GroupAsked) {
 	w.result.Decisions++
-	if now := run.EvaluationInputs(w.s, j).Digest(); now != inputs {
+	f := Finding{Answer: Differs, What: WhatGroup, Job: -1, Recorded: groupText(e.Concurrency), Now: "none"}
+	if w.plan.Concurrency != nil {
+		c, problem, unknown := w.in.Evaluator.Group(w.plan)
+		switch {
+		case unknown != "":
+			f.Answer, f.Now = Unknown, unknown
+		case problem != "":
+			f.Now = "no value: " + problem
+		case c == e.Concurrency:
+			return
+		default:
+			f.Now = groupText(c)
+		}
+	}
+	w.at(e, f)
+}
+
+func groupText(c run.Concurrency) string {
+	return fmt.Sprintf("group %q (cancel-in-progress %t, all wait %t)", c.Group, c.Cancel, c.Max)
+}
+
+func (w *walk) name(j int) asked {
+	c, unknown := w.in.Evaluator.Concurrency(w.s, j, w.plan)
+	return asked{command: c, unknown: unknown}
+}
+
+func (w *walk) askOver(j int, inputs, now domain.Digest, e run.Event, a asked) {
+	w.result.Decisions++
+	if now != inputs {
 		w.at(e, Finding{Answer: Differs, What: WhatInputs, Job: j, Recorded: string(inputs), Now: string(now)})
 	}
 	a.inputs = inputs
@@ -145,7 +218,7 @@ func (w *walk) condition(j int) (a asked) {
 
 func (w *walk) expansion(j int) (a asked) {
 	c, unknown := w.in.Evaluator.Matrix(w.s, j, w.plan)
-	return asked{matrix: &c, unknown: unknown}
+	return asked{command: c, unknown: unknown}
 }
 
 // evaluated compares a recorded value with the one that came out.
@@ -155,7 +228,7 @@ func (w *walk) evaluated(e *run.EvaluationRecorded) {
 	recorded := valueText(e.Result, e.Error)
 	f := Finding{Answer: Differs, What: WhatCondition, Job: e.Job, Recorded: recorded}
 	switch {
-	case !ok || a.matrix != nil || a.inputs != e.InputDigest:
+	case !ok || a.command != nil || a.inputs != e.InputDigest:
 		f.Now = "nothing was asked for these inputs"
 	case a.unknown != "":
 		f.Answer, f.Now = Unknown, a.unknown
@@ -186,7 +259,7 @@ func valueText(holds bool, problem string) string {
 // says of it. Each is judged once in a round: what follows are retries.
 func (w *walk) judge(j int, e run.Event, began bool) {
 	round := w.s.Round()
-	if _, leg := w.s.GroupOf(j); leg || w.judged[j] == round {
+	if _, leg := w.s.GroupOf(j); leg || w.judged[j] == round || j >= len(w.plan.Jobs) {
 		return
 	}
 	w.judged[j] = round
@@ -210,17 +283,25 @@ func (w *walk) concluded(j int, e *run.JobConcluded) {
 	case run.ReasonConditionFalse, run.ReasonDependency:
 		w.judge(j, e, false)
 	case run.ReasonMatrixInvalid:
-		w.expanded(j, e)
+		w.answered(j, e, WhatMatrix)
+	case run.ReasonGroupInvalid:
+		if asks := w.s.Jobs[j].Evaluation; asks != nil && asks.Concurrency {
+			w.answered(j, e, WhatGroup)
+		}
+	case run.ReasonCallInvalid, run.ReasonCallDone, run.ReasonCallFailed:
+		if asks := w.s.Jobs[j].Evaluation; asks != nil && asks.Call != "" && !asks.Answered {
+			w.answered(j, e, WhatCall)
+		}
 	}
 }
 
-// expanded compares the answer to a matrix with what the core makes of the one that comes out.
-func (w *walk) expanded(j int, e run.Event) {
+// answered compares what was recorded as an answer with what the core makes of the one that comes out.
+func (w *walk) answered(j int, e run.Event, what string) {
 	w.result.Decisions++
 	a, ok := w.asked[j]
-	f := Finding{Answer: Differs, What: WhatMatrix, Job: j, Recorded: matrixText(e)}
+	f := Finding{Answer: Differs, What: what, Job: j, Recorded: answerText(e)}
 	switch {
-	case !ok || a.matrix == nil:
+	case !ok || a.command == nil:
 		f.Now = "nothing was asked for"
 		w.at(e, f)
 		return
@@ -229,9 +310,7 @@ func (w *walk) expanded(j int, e run.Event) {
 		w.at(e, f)
 		return
 	}
-	c := *a.matrix
-	c.Job, c.InputDigest = w.s.JobID(j), a.inputs
-	decision, no := run.Decide(w.s, c, e.Time())
+	decision, no := run.Decide(w.s, over(a.command, w.s.JobID(j), a.inputs), e.Time())
 	switch {
 	case no != nil:
 		f.Now = no.Message
@@ -240,13 +319,33 @@ func (w *walk) expanded(j int, e run.Event) {
 	case same(decision.Events[0], e) && decision.Events[0].Name() == e.Name():
 		return
 	default:
-		f.Now = matrixText(decision.Events[0])
+		f.Now = answerText(decision.Events[0])
 	}
 	w.at(e, f)
 }
 
-func matrixText(e run.Event) string {
+// over is an answer of a job over the inputs that it was asked for.
+func over(c run.Command, job domain.JobID, inputs domain.Digest) run.Command {
+	switch c := c.(type) {
+	case run.RecordMatrix:
+		c.Job, c.InputDigest = job, inputs
+		return c
+	case run.RecordConcurrency:
+		c.Job, c.InputDigest = job, inputs
+		return c
+	case run.RecordCall:
+		c.Job, c.InputDigest = job, inputs
+		return c
+	}
+	return c
+}
+
+func answerText(e run.Event) string {
 	switch e := e.(type) {
+	case *run.GroupAsked:
+		return groupText(e.Concurrency)
+	case *run.CallOpened:
+		return "inputs " + e.Inputs.Value + string(e.Inputs.Digest)
 	case *run.MatrixExpanded:
 		var legs []string
 		for i := range e.Added {
@@ -259,7 +358,11 @@ func matrixText(e run.Event) string {
 		return fmt.Sprintf("%d legs (fail-fast %t, max-parallel %d): %s", len(e.Legs), e.FailFast, e.MaxParallel,
 			strings.Join(legs, ", "))
 	case *run.JobConcluded:
-		return "no legs: " + e.Reason.Message
+		var outputs []string
+		for _, o := range e.Outputs {
+			outputs = append(outputs, o.Name+"="+o.Value+string(o.Digest))
+		}
+		return strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Outcome, e.Reason.Message, strings.Join(outputs, ", ")))
 	}
 	return e.Name()
 }

@@ -54,6 +54,8 @@ const (
 	WhatInputs     = "inputs"     // what that value was computed from
 	WhatCondition  = "condition"
 	WhatMatrix     = "matrix"
+	WhatCall       = "call"        // the inputs or outputs of a called workflow
+	WhatGroup      = "concurrency" // the name of a concurrency group
 )
 
 // Finding is something that does not come out as it is recorded, or that can't be told.
@@ -87,6 +89,12 @@ type Evaluator struct {
 	Condition func(s *run.State, job int, text string) (holds bool, problem, unknown string)
 	// Matrix expands a matrix that only results tell.
 	Matrix func(s *run.State, job int, p *plan.Plan) (c run.RecordMatrix, unknown string)
+	// Call evaluates the inputs or the outputs of a call; what is too long for an event is named by its
+	// digest.
+	Call func(s *run.State, job int, what string, p *plan.Plan) (c run.RecordCall, unknown string)
+	// Concurrency names the concurrency group of a job, and Group that of the run.
+	Concurrency func(s *run.State, job int, p *plan.Plan) (c run.RecordConcurrency, unknown string)
+	Group       func(p *plan.Plan) (c run.Concurrency, problem, unknown string)
 }
 
 // Input is everything that a replay takes.
@@ -105,6 +113,7 @@ type Input struct {
 // releases says who can replay what this program can't. It grows with plan.Evaluator.
 var releases = map[int]string{
 	1: "a build from before the decision 0121 (evaluator 2)",
+	2: "a build from before the decision 0130 (evaluator 3)",
 }
 
 // Open reads a snapshot. When it can't be replayed here, the result says why and the snapshot is
@@ -314,7 +323,7 @@ func (w *walk) differ(f Finding, made *plan.Plan) {
 
 // withoutPlan judges a run that never had a plan: its definition was refused, or something else was.
 func (w *walk) withoutPlan(made *plan.Plan, q *run.Request) bool {
-	if made == nil {
+	if made == nil || len(q.Invalid) > 0 && len(plan.Requires(made)) > 0 {
 		w.conclude()
 		return false
 	}
