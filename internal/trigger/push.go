@@ -147,7 +147,13 @@ func (c cause) startOne(ctx context.Context, file scm.File) (Accepted, string, e
 		return Accepted{}, file.Path + ": " + reason, nil
 	}
 	c.request.Key = pushKey(c.row.Repository, c.ref, c.commit.ID, file.Path)
-	return c.begin(ctx, file)
+	accepted, reason, err := c.begin(ctx, file)
+	if no, ok := domain.AsRejection(err); ok && no.Code == domain.CodeWorkflowInvalid {
+		// Only its values show it, such as those of its concurrency group. The other workflows of the
+		// push are none the worse for it.
+		accepted, err = c.submit(ctx, file, nil, []string{no.Message})
+	}
+	return accepted, reason, err
 }
 
 // changes are the files that a push changes, once somebody has asked.
