@@ -148,6 +148,7 @@ func (s *street) late(id domain.RunID, n uint64) {
 		Member: group.Key{Run: id, Job: group.Whole, Round: 1}, Who: group.Successor{Run: id, Number: n}})
 }
 
+// Promises: [RUN-23].
 func TestALateJoinHoldsNoGroup(t *testing.T) {
 	s := newStreet(t)
 	g := run.Concurrency{Group: "deploy"}

@@ -89,6 +89,7 @@ func (w *world) want(c Command, want ...string) {
 	}
 }
 
+// Promises: [RUN-23].
 func TestS24ANewerPendingMemberReplacesTheOlder(t *testing.T) {
 	w := newWorld(t)
 	w.want(join(1, false, false), "GroupOpened", "joined r1", "admitted r1")
@@ -139,6 +140,7 @@ func TestS24AQueueOfAllIsFirstInFirstOut(t *testing.T) {
 	w.want(join(1000, false, true)) // a repeat of what was turned away, though there is room now
 }
 
+// Promises: [RUN-23].
 func TestS25TheRunningMemberIsAskedToCancelAndKeepsItsPlaceUntilItHas(t *testing.T) {
 	w := newWorld(t)
 	w.do(join(1, true, false))

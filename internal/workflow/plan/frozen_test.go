@@ -68,7 +68,8 @@ func formThree() *Plan {
 	p.Jobs[1].In, p.Jobs[1].ID = &caller, "deploy"
 	p.Jobs[1].Environment = &Environment{Name: "staging", URL: "https://${{ github.ref }}", NoDeployment: true}
 	p.Jobs[1].Container = &Container{Image: "alpine", Env: []Binding{{"A", "1"}}, Ports: []string{"80"},
-		Volumes: []string{"a:/b"}, Options: "--cpus 1", User: "u", Password: "${{ secrets.P }}", Entrypoint: "e", Command: "c"}
+		Volumes: []string{"a:/b"}, Options: "--cpus 1", User: "u", Password: "${{ secrets.P }}", Entrypoint: "e",
+		Command: "c"}
 	p.Jobs[1].Services = []Service{{"db", *p.Jobs[1].Container}}
 	p.Jobs[1].Steps = append(p.Jobs[1].Steps, Step{Index: 2, ID: "c", Name: "C", Uses: UsesComposite, Line: 30,
 		With: []Binding{{"w", "1"}}, Action: "a/b@v1", Component: "git:c9", ActionPath: "sub",
