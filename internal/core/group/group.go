@@ -86,7 +86,7 @@ func Stream(repository domain.RepositoryID, name string) domain.StreamID {
 }
 
 // Same reports whether two names are of one group.
-func Same(a, b string) bool { return strings.ToLower(a) == strings.ToLower(b) }
+func Same(a, b string) bool { return Stream("", a) == Stream("", b) }
 
 // Holder is the admitted member; nil when the group is empty. The result is for reading only.
 func (s *State) Holder() *Member {
