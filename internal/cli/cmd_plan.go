@@ -24,7 +24,10 @@ type planned struct {
 	Name   string       `json:"name"`
 	Starts bool         `json:"starts"`
 	Reason string       `json:"reason"`
+	Group  string       `json:"concurrency_group,omitempty"` // of the run, with ${{ }} where it is known later
 	Jobs   []plannedJob `json:"jobs"`
+
+	joins string // sentence about the group
 }
 
 // plannedJob is a job, or a leg of one: legs have the id of their job, and stand in its place.
@@ -37,6 +40,7 @@ type plannedJob struct {
 	If       string          `json:"if,omitempty"`
 	Forecast string          `json:"forecast"`
 	Reason   string          `json:"reason"`
+	Group    string          `json:"concurrency_group,omitempty"`
 
 	of    int // index of the job
 	needs []int
@@ -159,6 +163,7 @@ func (a *app) planOne(path string, q *asked, known forecast.Known, named bool) (
 		return planned{}, &ended{ExitFailed}
 	}
 	known.Inputs = inputsOf(p)
+	out.Group, out.joins = joins(p.Concurrency, known)
 	jobs := forecast.Of(p, known)
 	for i := range p.Jobs {
 		job := &p.Jobs[i]
@@ -166,6 +171,10 @@ func (a *app) planOne(path string, q *asked, known forecast.Known, named bool) (
 			Reason: jobs[i].Reason, of: i, needs: job.Needs}
 		for _, need := range job.Needs {
 			one.Needs = append(one.Needs, p.Jobs[need].Key)
+		}
+		var text string
+		if one.Group, text = joins(job.Concurrency, known); text != "" && jobs[i].Answer != forecast.Skips {
+			one.Reason += "; it " + text
 		}
 		legs := p.LegsOf(i)
 		for _, n := range legs {
@@ -185,6 +194,19 @@ func (a *app) planOne(path string, q *asked, known forecast.Known, named bool) (
 		out.Jobs = append(out.Jobs, one)
 	}
 	return out, nil
+}
+
+// joins says which concurrency group a run or job joins; empty without one.
+func joins(c *plan.Concurrency, known forecast.Known) (group, text string) {
+	if c == nil {
+		return "", ""
+	}
+	group, later := forecast.Joins(c, known)
+	text = "joins the concurrency group " + group
+	if later != "" {
+		text += ", which is known when it is its turn"
+	}
+	return group, text
 }
 
 // inputsOf is the context inputs of a plan.
@@ -223,6 +245,9 @@ func (a *app) printPlans(all []planned, svg bool) error {
 			verb = "does not start"
 		}
 		fmt.Fprintf(a.out, "%s\n  %s: %s\n", a.out.paint(strong, clean(one.Path)), verb, clean(one.Reason))
+		if one.joins != "" {
+			fmt.Fprintf(a.out, "  the run %s\n", clean(one.joins))
+		}
 		var rows [][]string
 		for _, job := range one.Jobs {
 			rows = append(rows, []string{job.Name, job.Forecast, dash(strings.Join(job.RunsOn, ",")),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -167,6 +168,10 @@ func endings(s *run.State, w run.Wait) []*fairleadv1.Ending {
 			if len(e.Jobs) > 0 && !(len(e.Jobs) == 1 && e.Jobs[0] == w.Job) {
 				var keys []string
 				for _, n := range e.Jobs {
+					if n == group.Whole {
+						keys = append(keys, "the run")
+						continue
+					}
 					keys = append(keys, s.Skeleton(n).Key)
 				}
 				end.Text += fmt.Sprintf(" of %s", strings.Join(keys, ", "))

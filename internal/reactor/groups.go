@@ -66,10 +66,11 @@ func (g *Groups) join(ctx context.Context, row engine.Committed, n int, e *run.G
 	if e.Job != group.Whole {
 		who.Job = s.Skeleton(e.Job).Key
 	}
-	return g.submit(ctx, row, group.Stream(s.Request.Repository, p.Group), n, func(cause domain.Cause) any {
+	_, err = g.submit(ctx, row, group.Stream(s.Request.Repository, p.Group), n, func(cause domain.Cause) any {
 		return group.Join{Cause: cause, Repository: s.Request.Repository, GroupName: p.Group, Who: who,
 			Member: group.Key{Run: s.Request.Run, Job: e.Job, Round: p.Round}, Cancel: p.Cancel, Max: p.Max}
 	})
+	return err
 }
 
 func (g *Groups) leave(ctx context.Context, row engine.Committed, n int, e *run.GroupLeft) error {
@@ -77,12 +78,15 @@ func (g *Groups) leave(ctx context.Context, row engine.Committed, n int, e *run.
 	if err != nil {
 		return err
 	}
-	return g.submit(ctx, row, group.Stream(s.Request.Repository, e.Group), n, func(cause domain.Cause) any {
+	_, err = g.submit(ctx, row, group.Stream(s.Request.Repository, e.Group), n, func(cause domain.Cause) any {
 		return group.Leave{Cause: cause, Member: group.Key{Run: s.Request.Run, Job: e.Job, Round: e.Round}}
 	})
+	return err
 }
 
-// tell brings what a group says to the run that it is about.
+// tell brings what a group says to the run that it is about. A place that the run does not want is
+// given back at once: a server that was late asked for it after the run had left, and the run never
+// leaves again.
 func (g *Groups) tell(ctx context.Context, row engine.Committed, n int, ev group.Event) error {
 	var member group.Key
 	c := run.RecordPlace{}
@@ -107,25 +111,32 @@ func (g *Groups) tell(ctx context.Context, row engine.Committed, n int, ev group
 		return nil
 	}
 	c.Job, c.Round = member.Job, member.Round
-	return g.submit(ctx, row, member.Run.Stream(), n, func(cause domain.Cause) any {
+	unwanted, err := g.submit(ctx, row, member.Run.Stream(), n, func(cause domain.Cause) any {
 		c.Cause = cause
 		return run.Command(c)
 	})
+	if err != nil || !unwanted {
+		return err
+	}
+	_, err = g.submit(ctx, row, row.Stream, n, func(cause domain.Cause) any {
+		return group.Leave{Cause: cause, Member: member}
+	})
+	return err
 }
 
 // submit sends a command. What the target does not want any more is nobody's fault.
 func (g *Groups) submit(
 	ctx context.Context, row engine.Committed, to domain.StreamID, n int, c func(domain.Cause) any,
-) error {
+) (unwanted bool, err error) {
 	cause := domain.Cause{Actor: domain.Actor{Kind: "reactor", ID: g.Name(), Via: "internal"},
 		Request: engine.CommandID(g.Name(), row.Stream, row.First+uint64(n), n)}
-	_, err := g.Engine.Submit(ctx, engine.Envelope{Tenant: row.Tenant, Partition: row.Partition, Stream: to,
+	_, err = g.Engine.Submit(ctx, engine.Envelope{Tenant: row.Tenant, Partition: row.Partition, Stream: to,
 		Command: c(cause)})
 	if r, ok := domain.AsRejection(err); ok {
 		switch r.Code {
 		case domain.CodeEvaluationMismatch, domain.CodeNotFound, domain.CodeInvalidArgument:
-			return nil
+			return r.Code != domain.CodeInvalidArgument, nil
 		}
 	}
-	return err
+	return false, err
 }

@@ -141,6 +141,42 @@ func TestS24AQueueOfAllKeepsEverybody(t *testing.T) {
 	}
 }
 
+// late joins a group for a run, as a server that lost the partition between reading and asking.
+func (s *street) late(id domain.RunID, n uint64) {
+	s.t.Helper()
+	s.submit(group.Stream(streetRepository, "deploy"), group.Join{Repository: streetRepository, GroupName: "deploy",
+		Member: group.Key{Run: id, Job: group.Whole, Round: 1}, Who: group.Successor{Run: id, Number: n}})
+}
+
+// Promises: [RUN-23].
+func TestALateJoinHoldsNoGroup(t *testing.T) {
+	s := newStreet(t)
+	g := run.Concurrency{Group: "deploy"}
+	empty := func() bool {
+		h, err := s.engine.Read(t.Context(), "tnt_a", group.Stream(streetRepository, "deploy"), false)
+		return err == nil && !group.Live(h.State.(*group.State))
+	}
+	one := s.run(1, g)
+	s.until("the first run is admitted", func() bool { return s.ready(one) })
+	s.finish(one)
+	s.until("the group is empty", empty)
+	s.late(one, 1)
+	if !empty() {
+		t.Error("who has left came again")
+	}
+	// A group that has forgotten it, or never knew: the run itself does not want the place.
+	other := s.run(2, run.Concurrency{Group: "other"})
+	s.until("a run of another group is admitted", func() bool { return s.ready(other) })
+	s.finish(other)
+	s.until("it has ended", func() bool { return s.state(other).Concluded() })
+	s.late(other, 2)
+	s.late(domain.RunID(domain.EncodeID(domain.PrefixRun, [16]byte{9})), 9) // of a run that is no more
+	three := s.run(3, g)
+	s.until("the next one is admitted", func() bool { return s.ready(three) })
+	s.finish(three)
+	s.until("the group is empty again", empty)
+}
+
 func TestS25TheRunningRunIsCancelledForTheNewerOne(t *testing.T) {
 	s := newStreet(t)
 	g := run.Concurrency{Group: "pr-7", Cancel: true}

@@ -11,6 +11,7 @@ import (
 const checkGroups = "one member of a concurrency group goes on at a time, none before it was admitted, and who is " +
 	"superseded names a run that exists"
 
+// Promises: [RUN-23].
 // oneOfAGroup follows who was admitted and has not left, as the runs tell it.
 func oneOfAGroup(w *world) checker {
 	type member struct {

@@ -158,7 +158,13 @@ func (c cause) startOne(ctx context.Context, file scm.File) (Accepted, string, e
 			"commit", c.commit.ID, "reason", why)
 		return Accepted{}, why, nil
 	}
-	return c.begin(ctx, file)
+	accepted, reason, err := c.begin(ctx, file)
+	if no, ok := domain.AsRejection(err); ok && no.Code == domain.CodeWorkflowInvalid {
+		// Only its values show it, such as those of its concurrency group. The other workflows of the
+		// push are none the worse for it.
+		accepted, err = c.submit(ctx, file, nil, []string{no.Message})
+	}
+	return accepted, reason, err
 }
 
 // changes are the files that a push changes, once somebody has asked.

@@ -94,12 +94,15 @@ func Group(c *plan.Concurrency, contexts Contexts) (GroupOf, error) {
 // GroupOfRun evaluates the texts of a run's group over its frozen contexts.
 func GroupOfRun(c *plan.Concurrency, github, inputs []byte) (GroupOf, error) {
 	values := map[string]expr.Value{}
-	for name, raw := range map[string][]byte{"github": github, "inputs": inputs} {
-		v, err := expr.FromJSON(string(raw))
+	for _, one := range []struct {
+		name string
+		raw  []byte
+	}{{"github", github}, {"inputs", inputs}} {
+		v, err := expr.FromJSON(string(one.raw))
 		if err != nil {
-			return GroupOf{}, fmt.Errorf("the %s context can't be read: %w", name, err)
+			return GroupOf{}, fmt.Errorf("the %s context can't be read: %w", one.name, err)
 		}
-		values[name] = v
+		values[one.name] = v
 	}
 	return Group(c, func(name string) (expr.Value, bool) { v, ok := values[name]; return v, ok })
 }

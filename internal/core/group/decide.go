@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -56,7 +57,7 @@ func (d *draft) join(c Join) *domain.Rejection {
 		c.Member.Round < 1 {
 		return &domain.Rejection{Code: domain.CodeInvalidArgument, Field: "group", Message: "The member can't join: " + why}
 	}
-	if d.s.Find(c.Member) != nil {
+	if d.s.Find(c.Member) != nil || slices.Contains(d.s.Gone, c.Member) {
 		return nil
 	}
 	if d.s.Repository == "" {

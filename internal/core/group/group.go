@@ -20,6 +20,9 @@ const (
 	// membersMax: members that have not left, those that were replaced included. More than a
 	// few of these are there only while their runs don't answer.
 	membersMax = 1000
+	// goneMax: keys that are remembered after they left. A Join that is later than so many others have
+	// left joins once more, and leaves when its run does not want the place.
+	goneMax = 64
 )
 
 // Whole is the job of a member that is a run as a whole.
@@ -70,6 +73,7 @@ type State struct {
 	Generation uint64              `json:"generation"` // of the member that came last
 	Members    []Member            `json:"members,omitempty"`
 	LastAt     time.Time           `json:"last_at"`
+	Gone       []Key               `json:"gone,omitempty"` // who left or was turned away last; they never come again
 }
 
 // New is the state of a group that nobody has joined.
@@ -82,7 +86,7 @@ func Stream(repository domain.RepositoryID, name string) domain.StreamID {
 }
 
 // Same reports whether two names are of one group.
-func Same(a, b string) bool { return strings.ToLower(a) == strings.ToLower(b) }
+func Same(a, b string) bool { return Stream("", a) == Stream("", b) }
 
 // Holder is the admitted member; nil when the group is empty. The result is for reading only.
 func (s *State) Holder() *Member {
@@ -150,7 +154,14 @@ func Evolve(s *State, e Event) {
 		if len(s.Members) == 0 {
 			s.Members = nil
 		}
+		s.gone(e.Member)
+	case *MemberRefused:
+		s.gone(e.Member)
 	}
+}
+
+func (s *State) gone(k Key) {
+	s.Gone = append(slices.Clone(s.Gone[max(0, len(s.Gone)+1-goneMax):]), k)
 }
 
 // Live reports whether the group has to be in memory: as long as somebody is in it.
@@ -170,6 +181,8 @@ func Check(s *State) error {
 			return fmt.Errorf("check group %s: generation %d is admitted and superseded", s.GroupName, m.Generation)
 		case m.Superseded && m.By == nil:
 			return fmt.Errorf("check group %s: generation %d is superseded by nobody", s.GroupName, m.Generation)
+		case slices.Contains(s.Gone, m.Key):
+			return fmt.Errorf("check group %s: generation %d came again", s.GroupName, m.Generation)
 		case m.Admitted:
 			admitted++
 		}

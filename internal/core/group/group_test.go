@@ -89,6 +89,7 @@ func (w *world) want(c Command, want ...string) {
 	}
 }
 
+// Promises: [RUN-23].
 func TestS24ANewerPendingMemberReplacesTheOlder(t *testing.T) {
 	w := newWorld(t)
 	w.want(join(1, false, false), "GroupOpened", "joined r1", "admitted r1")
@@ -104,6 +105,26 @@ func TestS24ANewerPendingMemberReplacesTheOlder(t *testing.T) {
 	}
 }
 
+// A server that was late may ask for what has left: nobody is replaced by it, and nothing is held.
+func TestWhoHasLeftDoesNotComeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.do(join(1, false, false))
+	w.do(join(2, false, false))
+	w.want(Leave{Member: key(1)}, "left r1", "admitted r2")
+	w.want(join(3, false, false), "joined r3")
+	w.want(join(1, true, false))
+	again := join(1, false, false)
+	again.Member.Round = 2
+	w.want(again, "superseded r3 by r1", "joined r1")
+	for n := 4; n < 4+2*goneMax; n++ {
+		w.do(join(n, false, true))
+		w.do(Leave{Member: key(n)})
+	}
+	if len(w.live.Gone) != goneMax {
+		t.Errorf("%d keys are remembered", len(w.live.Gone))
+	}
+}
+
 func TestS24AQueueOfAllIsFirstInFirstOut(t *testing.T) {
 	w := newWorld(t)
 	for n := 1; n <= 3; n++ {
@@ -115,8 +136,11 @@ func TestS24AQueueOfAllIsFirstInFirstOut(t *testing.T) {
 		w.do(join(n, false, true))
 	}
 	w.want(join(1000, false, true), "MemberRefused")
+	w.do(Leave{Member: key(2)})
+	w.want(join(1000, false, true)) // a repeat of what was turned away, though there is room now
 }
 
+// Promises: [RUN-23].
 func TestS25TheRunningMemberIsAskedToCancelAndKeepsItsPlaceUntilItHas(t *testing.T) {
 	w := newWorld(t)
 	w.do(join(1, true, false))
@@ -129,14 +153,14 @@ func TestAnyOrderOfCommandsKeepsTheRules(t *testing.T) {
 	for seed := range uint64(200) {
 		r, w := rand.New(rand.NewPCG(seed, 1)), newWorld(t)
 		for range 60 {
-			n := 1 + r.IntN(12)
+			n := 1 + r.IntN(30)
 			if r.IntN(2) == 0 {
 				w.do(Leave{Member: key(n)})
 				continue
 			}
 			w.do(join(n, r.IntN(3) == 0, r.IntN(3) == 0))
 		}
-		for n := range 13 {
+		for n := range 31 {
 			w.do(Leave{Member: key(n)})
 		}
 		if Live(w.live) {

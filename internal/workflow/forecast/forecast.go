@@ -254,3 +254,27 @@ func (f *forecast) context(i int) func(string) (expr.Value, bool) {
 		return expr.Value{}, false
 	}
 }
+
+// Joins names the concurrency group that a run or job joins. Where that depends on what is known
+// later it stays the text that was written, and later is what it depends on.
+func Joins(c *plan.Concurrency, known Known) (group, later string) {
+	t, err := expr.ParseTemplate(c.Group)
+	if err != nil {
+		return c.Group, said(err)
+	}
+	for _, r := range t.References() {
+		if r.Path[0] != "inputs" && (r.Path[0] != "github" || !has(known.Github, r.Path[1:])) {
+			return c.Group, strings.Join(r.Path, ".")
+		}
+	}
+	name, err := expr.Interpolate(c.Group, expr.Env{Context: func(context string) (expr.Value, bool) {
+		if context == "github" {
+			return known.Github, true
+		}
+		return known.Inputs, context == "inputs"
+	}})
+	if err != nil {
+		return c.Group, said(err)
+	}
+	return name, ""
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlead-ci/fairlead/internal/workflow"
 	"github.com/fairlead-ci/fairlead/internal/workflow/expr"
+	"github.com/fairlead-ci/fairlead/internal/workflow/plan"
 )
 
 // TestForecasts: each job says in its name what becomes of it.
@@ -57,6 +58,24 @@ jobs:
 		want, reason, _ := strings.Cut(job.Name, ": ")
 		if string(got.Answer) != want || !strings.Contains(got.Reason, reason) {
 			t.Errorf("%s %s: %s, want %s", job.Key, got.Answer, got.Reason, job.Name)
+		}
+	}
+}
+
+func TestTheGroupIsNamedAsFarAsItIsKnown(t *testing.T) {
+	known := Known{Github: expr.Object(expr.Field{Name: "ref", Value: expr.String("refs/heads/main")}),
+		Inputs: expr.Object(expr.Field{Name: "stage", Value: expr.String("test")})}
+	for text, want := range map[string][2]string{
+		"deploy":                                {"deploy", ""},
+		"${{ inputs.stage }}-${{ github.ref }}": {"test-refs/heads/main", ""},
+		"a-${{ github.sha }}":                   {"a-${{ github.sha }}", "github.sha"},
+		"${{ inputs.stage }}-${{ matrix.os }}":  {"${{ inputs.stage }}-${{ matrix.os }}", "matrix.os"},
+		"${{ github }}":                         {"${{ github }}", "github"},
+		"${{ needs.a.outputs.x || 'none' }}-${{ inputs }}": {"${{ needs.a.outputs.x || 'none' }}-${{ inputs }}",
+			"needs.a.outputs.x"},
+	} {
+		if group, later := Joins(&plan.Concurrency{Group: text}, known); group != want[0] || later != want[1] {
+			t.Errorf("%s: %q until %q", text, group, later)
 		}
 	}
 }
