@@ -28,7 +28,7 @@ type edit struct{ file, from, to string }
 var previous = []edit{
 	{"internal/core/codec/codec.go", "const Format uint32 = 5\n", "const Format uint32 = 1\n"},
 	{"internal/core/codec/codec.go", "if len(data) == 0 || data[0] != packed {\n		return f.", "if true {\n		return f."},
-	{"internal/core/run/codec.go", "const StateEncoding uint32 = 3\n", "const StateEncoding uint32 = 1\n"},
+	{"internal/core/run/codec.go", "const StateEncoding uint32 = 4\n", "const StateEncoding uint32 = 1\n"},
 	{"internal/core/pool/event.go", "const StateEncoding uint32 = 2\n", "const StateEncoding uint32 = 1\n"},
 	{"internal/core/repository/command.go", "const StateEncoding uint32 = 4\n", "const StateEncoding uint32 = 1\n"},
 	{"internal/core/run/event.go", "	RunnerVersion string           `json:\"runner_version,omitempty\"`\n", ""},
