@@ -71,12 +71,7 @@ func TestTheGroupIsNamedAsFarAsItIsKnown(t *testing.T) {
 		"a-${{ github.sha }}":                   {"a-${{ github.sha }}", "github.sha"},
 		"${{ inputs.stage }}-${{ matrix.os }}":  {"${{ inputs.stage }}-${{ matrix.os }}", "matrix.os"},
 		"${{ github }}":                         {"${{ github }}", "github"},
-<<<<<<< HEAD
-		"${{ needs.a.outputs.x || 'none' }}-${{ inputs }}": {"${{ needs.a.outputs.x || 'none' }}-${{ inputs }}",
-			"needs.a.outputs.x"},
-=======
 		"${{ needs.a.result || 'x' }}":          {"${{ needs.a.result || 'x' }}", "needs.a.result"},
->>>>>>> groups
 	} {
 		if group, later := Joins(&plan.Concurrency{Group: text}, known); group != want[0] || later != want[1] {
 			t.Errorf("%s: %q until %q", text, group, later)
