@@ -23,7 +23,7 @@ that depends on it. Earlier rounds keep their attempts, logs and outcomes.`,
 	})
 	command.Flags().BoolVar(&failed, "failed", false, "only what failed, with what depends on it")
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "follow it; the exit code is then its result")
-	command.Flags().BoolVar(&force, "force", false, "also when its workflow is disabled, or restored to another text")
+	command.Flags().BoolVar(&force, "force", false, "also when its workflow or what it uses is disabled, or restored")
 	keyFlag(command, &key)
 	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
 		s, err := a.subject(ctx, c, args[0])

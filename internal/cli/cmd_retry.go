@@ -21,7 +21,7 @@ and plan. The attempts before it stay as they are. RUN may be the id of the job 
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.ask(a.completeRunJob),
 	})
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "follow it; the exit code is then the run's result")
-	command.Flags().BoolVar(&force, "force", false, "also when its workflow is disabled, or restored to another text")
+	command.Flags().BoolVar(&force, "force", false, "also when its workflow or what it uses is disabled, or restored")
 	keyFlag(command, &key)
 	command.RunE = a.call(func(ctx context.Context, c *client.Client, args []string) error {
 		s, err := a.subject(ctx, c, args[0])

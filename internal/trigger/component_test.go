@@ -138,7 +138,8 @@ func TestPoliciesAboutReferences(t *testing.T) {
 func TestAWithdrawnComponentStartsNothing(t *testing.T) {
 	w, _, greet := actionWorld(t)
 	w.add("octo/greet", greet)
-	used := w.frozen(w.mustRun(Request{Repository: "app"}).Run).Components[0]
+	first := w.mustRun(Request{Repository: "app"}).Run
+	used, q := w.frozen(first).Components[0], w.state(first).Request
 	for _, name := range []string{used.Digest, "Octo/Greet@" + used.Commit()} {
 		decide := func(action string) {
 			t.Helper()
@@ -152,7 +153,13 @@ func TestAWithdrawnComponentStartsNothing(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(got.Diagnostics), "it was stolen") {
 			t.Errorf("%v", got.Diagnostics)
 		}
+		if err := w.MayRerun(t.Context(), tenant, &q); code(err) != domain.CodeWorkflowDisabled {
+			t.Errorf("a rerun: %v", err)
+		}
 		decide(ActionEnable)
+		if err := w.MayRerun(t.Context(), tenant, &q); err != nil {
+			t.Errorf("a rerun once it is enabled: %v", err)
+		}
 		w.mustRun(Request{Repository: "app"})
 	}
 }

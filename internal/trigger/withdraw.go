@@ -322,19 +322,53 @@ func (t *Triggers) MayRerun(ctx context.Context, tenant domain.TenantID, q *run.
 	}
 	w := state.Withdrawn(q.WorkflowPath)
 	if w == nil {
-		return nil
+		return t.mayUse(ctx, tenant, q, state)
 	}
 	why := disabled(q.WorkflowPath, w)
 	if w.Restored() {
 		same, err := t.madeFrom(ctx, tenant, q, w.Text)
-		if err != nil || same {
+		if err != nil {
 			return err
+		}
+		if same {
+			return t.mayUse(ctx, tenant, q, state)
 		}
 		why = fmt.Sprintf("%s is restored to its text at commit %.12s, and this run is of another text: %s", q.WorkflowPath,
 			w.Commit, w.Reason)
 	}
 	return reject(domain.CodeWorkflowDisabled, "run",
 		"%s. A rerun would use the run's own plan; force it, or start a new run.", strings.TrimSuffix(why, "."))
+}
+
+// mayUse refuses a rerun of a run that rests on a disabled component.
+func (t *Triggers) mayUse(ctx context.Context, tenant domain.TenantID, q *run.Request, state *repository.State) error {
+	if !slices.ContainsFunc(state.Withdrawals, func(w repository.Withdrawal) bool { return w.Component != "" }) {
+		return nil
+	}
+	data, err := order.ReadObject(ctx, t.cfg.Blobs, tenant, q.Snapshot, snapshotBytesMax)
+	if err != nil {
+		return err
+	}
+	s, err := snapshot.Decode(data)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.Components {
+		if c.Commit() == "" {
+			continue
+		}
+		pinned := ""
+		if parts := strings.SplitN(strings.SplitN(c.Name, "@", 2)[0], "/", 3); len(parts) > 1 {
+			pinned = parts[0] + "/" + parts[1] + "@" + c.Commit()
+		}
+		tree := strings.TrimPrefix(c.Digest, "git:"+c.Commit()+":")
+		if w := state.WithdrawnComponent(pinned, tree, c.Digest); w != nil {
+			return reject(domain.CodeWorkflowDisabled, "run",
+				"%s. A rerun would use it again at the same commit; force it, or start a new run.",
+				strings.TrimSuffix(disabled(c.Name, w), "."))
+		}
+	}
+	return nil
 }
 
 // madeFrom reports whether a run was made from that text. A snapshot that can't be read is no proof.

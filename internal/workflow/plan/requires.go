@@ -119,8 +119,11 @@ func (r *requires) step(job *Job, step *Step, above mention) {
 	case UsesDeploy:
 		r.add(RequireDeployment, "deploy in a script until deployments are made",
 			"%s deploys %q; nothing deploys it yet", who, step.Action)
+	case UsesAction:
+		r.add(RequireAction, "nothing, if it is composite; JavaScript and container actions are not run",
+			"%s uses the action %q, which is looked up when a run is asked for", who, step.Action)
 	default:
-		r.add(RequireAction, "do the same with run; actions/checkout is built in",
+		r.add(RequireAction, "do the same with run, or with a composite action; actions/checkout is built in",
 			"%s uses the action %q, which is not run", who, step.Action)
 	}
 	if program, _, _ := strings.Cut(step.Shell, " "); program == "cmd" || program == "powershell" {

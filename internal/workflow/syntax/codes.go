@@ -229,7 +229,7 @@ func unsupportedCodes() []CodeEntry {
 // notRunCodes are those of requirements: Compile warns of them, and a run is refused.
 func notRunCodes() []CodeEntry {
 	return []CodeEntry{
-		{CodeNotRunAction, Warning, "The step uses an action, and this release runs only the built-in checkout."},
+		{CodeNotRunAction, Warning, "The step uses an action, and this release runs composite ones and checkout only."},
 		{CodeNotRunOption, Warning, "The built-in checkout does not do what this option asks for."},
 		{CodeNotRunSecrets, Warning, "The job names secrets or its token, and this release gives none to jobs."},
 		{CodeNotRunVars, Warning, "The job names the context vars, and this release has no variables to put there."},

@@ -9,7 +9,8 @@ type Strategy struct {
 }
 
 func strategyKeys() []key {
-	return []key{{name: "matrix"}, {name: "fail-fast"}, {name: "max-parallel"}}
+	return []key{{name: "matrix"}, {name: "fail-fast", value: truth().evaluated()},
+		{name: "max-parallel", value: number().evaluated()}}
 }
 
 // strategy reads the strategy of a job. Without a matrix it has no effect, as in the language.
@@ -21,8 +22,8 @@ func (r *reader) strategy(p Pair) *Strategy {
 	f := r.fields(n, "strategy", strategyKeys())
 	s := &Strategy{
 		Key:         p.Key,
-		FailFast:    r.scalar(f["fail-fast"], "fail-fast"),
-		MaxParallel: r.scalar(f["max-parallel"], "max-parallel"),
+		FailFast:    scalarOf(f["fail-fast"]),
+		MaxParallel: scalarOf(f["max-parallel"]),
 	}
 	matrix, ok := f["matrix"]
 	switch {
