@@ -4,6 +4,7 @@ import (
 	"time"
 
 	fairleadv1 "github.com/fairlead-ci/fairlead/api/fairlead/v1"
+	"github.com/fairlead-ci/fairlead/internal/core/group"
 	"github.com/fairlead-ci/fairlead/internal/core/run"
 	"github.com/fairlead-ci/fairlead/internal/domain"
 	"github.com/fairlead-ci/fairlead/internal/engine"
@@ -52,6 +53,16 @@ func waterfall(s *run.State, events []engine.Recorded) [][]*fairleadv1.Segment {
 			for _, i := range e.Legs {
 				bars[i].to("held", "waits for a place among the legs that may run", 0, e.At)
 			}
+		case *run.GroupAsked:
+			if e.Job != group.Whole {
+				bars[e.Job].to("held", "waits for its place in the concurrency group "+e.Concurrency.Group, 0, e.At)
+				continue
+			}
+			for i := range bars {
+				if startKind(s, i) == startsAtOnce && bars[i].open != nil {
+					bars[i].to("held", "the run waits for its place in the concurrency group "+e.Concurrency.Group, 0, e.At)
+				}
+			}
 		default:
 			if i := e.JobIndex(); i >= 0 && i < len(bars) {
 				bars[i].note(s, e)
@@ -69,14 +80,19 @@ func startKind(s *run.State, job int) string {
 	if _, called := s.CallerOf(job); called || len(s.Needs(job)) > 0 {
 		return "needs"
 	}
-	return "no_runner"
+	return startsAtOnce
 }
+
+// startsAtOnce is the kind of a job that waits for nothing but a runner.
+const startsAtOnce = "no_runner"
 
 func (b *bar) note(s *run.State, e run.Event) {
 	n := e.AttemptNumber()
 	switch e := e.(type) {
 	case *run.EvaluationAsked:
 		b.to("held", "its condition is being evaluated", 0, e.At)
+	case *run.ConcurrencyAsked:
+		b.to("held", "the name of its concurrency group is being evaluated", 0, e.At)
 	case *run.CallAsked:
 		b.to("held", "the "+e.What+" of what it calls are being evaluated", 0, e.At)
 	case *run.CallOpened:
@@ -84,7 +100,7 @@ func (b *bar) note(s *run.State, e run.Event) {
 	case *run.JobHeld:
 		b.to("backoff", s.Sentence(e.Reason), 0, e.At)
 	case *run.JobReady:
-		b.to("no_runner", "waiting for a runner", 0, e.At)
+		b.to(startsAtOnce, "waiting for a runner", 0, e.At)
 	case *run.LeaseGranted:
 		b.to("preparing", "leased to "+e.RunnerName, n, e.At)
 	case *run.ProgressReported:
