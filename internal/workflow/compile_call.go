@@ -165,12 +165,14 @@ func (c *compiler) callJob(in *syntax.Job, job *plan.Job) {
 func (c *compiler) callInputs(in *syntax.Job, k *called) []plan.Input {
 	given := map[string]*syntax.Node{}
 	var names []string
+	declared := make(map[string]bool, len(k.spec.Inputs))
 	for _, spec := range k.spec.Inputs {
 		names = append(names, spec.Name.Value)
+		declared[strings.ToLower(spec.Name.Value)] = true
 	}
 	for _, pair := range in.Call.With {
 		name := strings.ToLower(pair.Key.Value)
-		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
+		if !declared[name] {
 			c.reports.Add(syntax.CodeUnknownInput, pair.Key.Range, fmt.Sprintf("the workflow %s has no input %s",
 				syntax.Quote(in.Call.Uses.Value), syntax.Quote(pair.Key.Value)), c.reports.Suggest(pair.Key.Value, names, ""))
 			continue
