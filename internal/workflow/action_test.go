@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -143,5 +144,34 @@ func TestALockFileIsReadAsItIsWritten(t *testing.T) {
 		if _, err := ParseLock([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
+	}
+}
+
+// What comes after the bound on a plan costs next to nothing, and a hint does not list thousands of names.
+func TestHugeActionsAreBounded(t *testing.T) {
+	var big strings.Builder
+	big.WriteString("inputs:\n")
+	for i := range 5_000 {
+		fmt.Fprintf(&big, "  input_%d: {default: ''}\n", i)
+	}
+	big.WriteString(composite("    - {run: make, shell: bash}\n"))
+	made := func(uses int, with string) (uint64, []Diagnostic) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, list := using(t, strings.Repeat("      - uses: ./a\n"+with, uses), map[string]string{"a": big.String()},
+			Limits{PlanBytes: 1 << 20})
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc, list
+	}
+	few, list := made(50, "")
+	if got := codes(list); !slices.Equal(got, []syntax.Code{syntax.CodePlanTooLarge}) {
+		t.Errorf("50 uses: %v", got)
+	}
+	if many, _ := made(500, ""); many > 2*few {
+		t.Errorf("50 uses take %d KiB and 500 uses %d KiB", few>>10, many>>10)
+	}
+	_, list = made(1, "        with: {other: x, INPUT_7: x}\n")
+	if len(list) != 1 || list[0].Code != syntax.CodeActionInput || len(list[0].Hint) > 500 {
+		t.Errorf("an unknown input: %v", list)
 	}
 }

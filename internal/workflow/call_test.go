@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -187,9 +188,35 @@ func TestCallsAreBounded(t *testing.T) {
 		texts = append(texts, text)
 	}
 	texts = append(texts, "on: workflow_call\njobs: {a: {runs-on: linux, steps: [{run: make}]}}")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	p, list := callFiles(t, texts...)
-	if p != nil || len(list) == 0 {
+	runtime.ReadMemStats(&after)
+	if p != nil || len(list) != 1 || !strings.Contains(list[0], "more than 50 calls") {
 		t.Errorf("a tree of calls is accepted: %q", list)
+	}
+	if made := after.TotalAlloc - before.TotalAlloc; made > 64<<20 {
+		t.Errorf("to say so takes %d MiB", made>>20)
+	}
+}
+
+// Calls of the same workflow count each, and so do the legs of a matrix.
+func TestEachCallCounts(t *testing.T) {
+	called := "on: workflow_call\njobs: {a: {runs-on: linux, steps: [{run: make}]}}"
+	for _, n := range []int{callsMax, callsMax + 1} {
+		legs, jobs := "on: push\njobs: {a: {strategy: {matrix: {n: [0", "on: push\njobs:\n"
+		for i := range n {
+			jobs += fmt.Sprintf("  j%d: {uses: ./.github/workflows/a.yml}\n", i)
+			if i > 0 {
+				legs += fmt.Sprintf(", %d", i)
+			}
+		}
+		for _, text := range []string{jobs, legs + "]}}, uses: ./.github/workflows/a.yml}}"} {
+			p, list := callFiles(t, text, called)
+			if (p != nil) != (n == callsMax) || (len(list) == 1) != (n > callsMax) {
+				t.Errorf("%d calls: plan %v, %q", n, p != nil, list)
+			}
+		}
 	}
 }
 

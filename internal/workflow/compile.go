@@ -17,7 +17,7 @@ import (
 // Trust: src and the values of in may come from anybody. The cost is bounded by lim.
 func Compile(src Source, in Inputs, lim Limits) (*plan.Plan, []Diagnostic) {
 	c := &compiler{in: in, lim: lim.lowered(), reports: syntax.NewReports(src.Path), path: src.Path,
-		reference: Reference{Path: src.Path}, calls: &calls{}}
+		reference: Reference{Path: src.Path}, calls: &calls{read: map[string]*called{}}}
 	c.root = c
 	out := c.compileFile(src.Text)
 	list := append(c.reports.Sorted(), c.calls.others...)

@@ -37,6 +37,9 @@ func (f *frame) chain(r Reference) []string {
 
 // use compiles a step that uses an action which was resolved.
 func (c *compiler) use(step *plan.Step, in *syntax.Step, r Reference, visible *stepScope) {
+	if c.full() {
+		return
+	}
 	found, _ := c.in.Components.find(r)
 	if found.Problem != "" {
 		c.reports.Add(syntax.CodeUnresolved, in.Uses.Range,
@@ -100,18 +103,25 @@ func (c *compiler) broken(at *syntax.Node, r Reference, reports *syntax.Reports)
 
 // with gives every input of the action its value or default, in the order of the action.
 func (c *compiler) with(in *syntax.Step, action *syntax.Action, r Reference) []plan.Binding {
-	names := make([]string, 0, len(action.Inputs))
-	for _, input := range action.Inputs {
+	const shown = 20
+	names, places := make([]string, 0, len(action.Inputs)), make(map[string]int, len(action.Inputs))
+	for i, input := range action.Inputs {
 		names = append(names, input.Name.Value)
+		if lower := strings.ToLower(input.Name.Value); places[lower] == 0 {
+			places[lower] = i + 1
+		}
+	}
+	hint := "it has no inputs"
+	switch {
+	case len(names) > shown:
+		hint = fmt.Sprintf("the first of its %d inputs are %s", len(names), strings.Join(names[:shown], ", "))
+	case len(names) > 0:
+		hint = "its inputs are " + strings.Join(names, ", ")
 	}
 	given := make(map[string]*syntax.Node)
 	for _, p := range in.With {
-		at := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, p.Key.Value) })
+		at := places[strings.ToLower(p.Key.Value)] - 1
 		if at < 0 {
-			hint := "it has no inputs"
-			if len(names) > 0 {
-				hint = "its inputs are " + strings.Join(names, ", ")
-			}
 			c.reports.Add(syntax.CodeActionInput, p.Key.Range, fmt.Sprintf("the action %s has no input %s",
 				syntax.Quote(r.String()), syntax.Quote(p.Key.Value)), c.reports.Suggest(p.Key.Value, names, hint))
 			continue

@@ -13,7 +13,7 @@ import (
 // Bounds of calls.
 const (
 	callDepthMax = 10       // calls that lead to a job
-	calledMax    = 50       // workflows that a run calls, each counted once
+	callsMax     = 50       // calls of a run, each leg of a matrix and each copy counted
 	callBytesMax = 16 << 20 // text of called workflows, each time that one is compiled
 )
 
@@ -40,7 +40,8 @@ type caller struct {
 
 // calls is what a compilation has called so far, over all files.
 type calls struct {
-	paths  []string // references, each once
+	read   map[string]*called // by reference: what is looked up for every job is read once
+	count  int
 	bytes  int
 	jobs   int
 	full   bool // a bound was exceeded, and that was reported
@@ -76,9 +77,24 @@ func (c *compiler) callee(job *syntax.Job, reference Reference) *called {
 		return nil
 	}
 	c.pinned(job.Call.Uses, found)
-	quiet := syntax.NewReports(found.File)
-	root := syntax.Load(found.Text, c.lim.bounds(), quiet)
+	out := c.calls.read[reference.String()]
+	if out == nil {
+		out = readCalled(reference, found, c.lim)
+		c.calls.read[reference.String()] = out
+	}
+	if out.spec == nil {
+		c.reports.Add(syntax.CodeNotCallable, at, fmt.Sprintf("the workflow %s can't be called: it does not declare "+
+			"the event workflow_call", syntax.Quote(reference.String())), "add workflow_call under its on")
+		return nil
+	}
+	return out
+}
+
+// readCalled reads what a workflow says to its callers; spec is nil when it can't be called.
+func readCalled(reference Reference, found Component, lim Limits) *called {
 	out := &called{reference: reference, component: found, name: found.File, spec: &syntax.Callable{}}
+	quiet := syntax.NewReports(found.File)
+	root := syntax.Load(found.Text, lim.bounds(), quiet)
 	if root == nil {
 		return out // what is wrong with it is reported where it is compiled
 	}
@@ -86,12 +102,10 @@ func (c *compiler) callee(job *syntax.Job, reference Reference) *called {
 	if file.Name != nil && strings.TrimSpace(file.Name.Value) != "" {
 		out.name = scalarText(file.Name)
 	}
-	if file.On == nil || file.On.Call == nil {
-		c.reports.Add(syntax.CodeNotCallable, at, fmt.Sprintf("the workflow %s can't be called: it does not declare "+
-			"the event workflow_call", syntax.Quote(reference.String())), "add workflow_call under its on")
-		return nil
+	out.spec = nil
+	if file.On != nil {
+		out.spec = file.On.Call
 	}
-	out.spec = file.On.Call
 	return out
 }
 
@@ -151,12 +165,14 @@ func (c *compiler) callJob(in *syntax.Job, job *plan.Job) {
 func (c *compiler) callInputs(in *syntax.Job, k *called) []plan.Input {
 	given := map[string]*syntax.Node{}
 	var names []string
+	declared := make(map[string]bool, len(k.spec.Inputs))
 	for _, spec := range k.spec.Inputs {
 		names = append(names, spec.Name.Value)
+		declared[strings.ToLower(spec.Name.Value)] = true
 	}
 	for _, pair := range in.Call.With {
 		name := strings.ToLower(pair.Key.Value)
-		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
+		if !declared[name] {
 			c.reports.Add(syntax.CodeUnknownInput, pair.Key.Range, fmt.Sprintf("the workflow %s has no input %s",
 				syntax.Quote(in.Call.Uses.Value), syntax.Quote(pair.Key.Value)), c.reports.Suggest(pair.Key.Value, names, ""))
 			continue
@@ -372,16 +388,15 @@ func (c *compiler) callable(in *syntax.Job, k *called) bool {
 		}
 		of = of.caller.of
 	}
-	if !slices.Contains(c.calls.paths, name) {
-		c.calls.paths = append(c.calls.paths, name)
-	}
+	c.calls.count++
 	c.calls.bytes += len(k.component.Text)
 	problem := ""
 	switch {
 	case c.depth() >= callDepthMax:
 		problem = fmt.Sprintf("calls lead to it over more than %d levels", callDepthMax)
-	case len(c.calls.paths) > calledMax:
-		problem = fmt.Sprintf("the run calls more than %d workflows", calledMax)
+	case c.calls.count > callsMax:
+		problem = fmt.Sprintf("the run makes more than %d calls, those of called workflows and the legs of a matrix "+
+			"counted", callsMax)
 	case c.calls.bytes > callBytesMax:
 		problem = fmt.Sprintf("the workflows that the run calls have more than %d bytes together", callBytesMax)
 	case c.calls.jobs > c.lim.Jobs:

@@ -265,7 +265,7 @@ func jobCodes() []CodeEntry {
 		{CodeCallUnresolved, Error, "The workflow that a job calls was not found."},
 		{CodeNotCallable, Error, "The workflow that a job calls does not declare workflow_call."},
 		{CodeCallCycle, Error, "Workflows call each other in a circle."},
-		{CodeTooManyCalls, Error, "Calls nest deeper, or a run calls more workflows, than the bound."},
+		{CodeTooManyCalls, Error, "Calls nest deeper, or a run makes more calls, than the bound."},
 		{CodePermissionsExceeded, Error,
 			"A job of a called workflow asks for more permissions than the job that calls it has."},
 		{CodeInvalidReference, Error, "A uses names no action or workflow in a form that can be found."},
