@@ -310,6 +310,30 @@ func TestCallsAndGroupsAreReplayed(t *testing.T) {
 	})
 }
 
+// The jobs of a call that never began were not judged, then or now.
+// Promises: [REPLAY-1].
+func TestACallThatNeverBeganIsReplayed(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.calls = map[string]string{".github/workflows/ship.yml": `on: {workflow_call: {inputs: {n: {type: number}}}}
+jobs:
+  go: {runs-on: linux, if: inputs.n > 1, steps: [checkout]}
+  after: {needs: go, runs-on: linux, if: always(), steps: [checkout]}
+`}
+		id := w.request(`on: {workflow_dispatch: {inputs: {level: {type: number, default: 3}}}}
+jobs:
+  list: {runs-on: linux, outputs: {names: x, big: x}, steps: [checkout]}
+  ship: {needs: list, uses: ./.github/workflows/ship.yml, with: {n: '${{ needs.list.outputs.names }}'}}
+  again: {needs: ship, uses: ./.github/workflows/ship.yml, with: {n: 2}}
+`, "3", nil)
+		if s := w.drive(id); s.Outcome != domain.OutcomeFailure {
+			t.Fatalf("%s", s.Outcome)
+		}
+		if honest := w.replayed(id); told(honest) != "verified" {
+			t.Errorf("%s", told(honest))
+		}
+	})
+}
+
 // Each event is changed in what it decided, and the replay names that decision.
 // Promises: [REPLAY-1].
 func TestATamperedHistoryIsFound(t *testing.T) {

@@ -281,6 +281,9 @@ func (w *walk) judge(j int, e run.Event, began bool) {
 func (w *walk) concluded(j int, e *run.JobConcluded) {
 	switch e.Reason.Code {
 	case run.ReasonConditionFalse, run.ReasonDependency:
+		if c, called := w.s.CallerOf(j); called && (w.s.Jobs[c].Inputs == nil || w.s.Jobs[c].State == run.StateConcluded) {
+			return // its call never began, so nobody asked for its condition
+		}
 		w.judge(j, e, false)
 	case run.ReasonMatrixInvalid:
 		w.answered(j, e, WhatMatrix)

@@ -211,6 +211,10 @@ func escape(text string) (r rune, size int) {
 
 func (t *tracer) skipBlank() {
 	for t.at < len(t.src.text) {
+		if c := t.src.text[t.at]; c == ' ' || c == '\n' {
+			t.at++
+			continue
+		}
 		r, size := t.peek()
 		if !blank(r) {
 			return
@@ -221,6 +225,10 @@ func (t *tracer) skipBlank() {
 
 // pass moves over the part of the source that writes value.
 func (t *tracer) pass(value string) {
+	if t.style != StyleSingle && t.style != StyleDouble {
+		t.passWords(value)
+		return
+	}
 	for _, r := range value {
 		if blank(r) {
 			continue
@@ -230,6 +238,24 @@ func (t *tracer) pass(value string) {
 			_, size := t.peek()
 			t.at += size
 		}
+	}
+}
+
+// passWords is pass where nothing is escaped: a word of the value is written as it is.
+func (t *tracer) passWords(value string) {
+	for value != "" {
+		n := strings.IndexFunc(value, blank)
+		switch {
+		case n < 0:
+			n = len(value)
+		case n == 0:
+			_, size := utf8.DecodeRuneInString(value)
+			value = value[size:]
+			continue
+		}
+		t.skipBlank()
+		t.at = min(t.at+n, len(t.src.text))
+		value = value[n:]
 	}
 }
 
