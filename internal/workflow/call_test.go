@@ -146,7 +146,7 @@ jobs:
 			"on: workflow_call\njobs: {b: {needs: c, runs-on: linux, steps: [{run: make}]}}"},
 			[]string{"a.yml:2:19: unknown_need"}},
 		"no file": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/x.yml}}"},
-			[]string{"main.yml:2:18: call_not_resolved"}},
+			[]string{"main.yml:2:18: unresolved_reference"}},
 		"no call": {[]string{"on: push\njobs: {a: {uses: ./.github/workflows/a.yml}}", "on: push\njobs: {b: " + job + "}"},
 			[]string{"main.yml:2:18: workflow_not_callable"}},
 		"permissions two levels down": {[]string{

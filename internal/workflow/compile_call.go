@@ -72,7 +72,7 @@ func (c *compiler) callee(job *syntax.Job, reference Reference) *called {
 	}
 	at := job.Call.Uses.Range
 	if found.Problem != "" {
-		c.reports.Add(syntax.CodeCallUnresolved, at, fmt.Sprintf("the workflow %s can't be called: %s",
+		c.reports.Add(syntax.CodeUnresolved, at, fmt.Sprintf("the workflow %s can't be called: %s",
 			syntax.Quote(reference.String()), found.Problem), "")
 		return nil
 	}

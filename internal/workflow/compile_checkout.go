@@ -45,7 +45,7 @@ func (c *compiler) checkoutOptions(in *syntax.Step) []plan.Binding {
 		name := strings.ToLower(p.Key.Value)
 		at := slices.Index(names, name)
 		if at < 0 {
-			c.reports.Add(syntax.CodeUnexpectedInput, p.Key.Range,
+			c.reports.Add(syntax.CodeActionInput, p.Key.Range,
 				fmt.Sprintf("checkout has no input %s", syntax.Quote(p.Key.Value)),
 				c.reports.Suggest(p.Key.Value, names, "it has no effect"))
 			continue

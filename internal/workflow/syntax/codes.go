@@ -88,7 +88,6 @@ const (
 	CodeMisplacedKey        Code = "misplaced_key"
 	CodeEmptyScript         Code = "empty_script"
 	CodeInvalidReference    Code = "invalid_reference"
-	CodeCallUnresolved      Code = "call_not_resolved"
 	CodeNotCallable         Code = "workflow_not_callable"
 	CodeCallCycle           Code = "call_cycle"
 	CodeTooManyCalls        Code = "too_many_calls"
@@ -133,7 +132,6 @@ const (
 	CodeUndefinedReference  Code = "undefined_reference"
 	CodeNumberChanged       Code = "number_changed"
 	CodeNeverFires          Code = "event_never_fires"
-	CodeUnexpectedInput     Code = "unexpected_input"
 )
 
 // Codes of information: nothing is wrong, and the author may want to know.
@@ -160,7 +158,7 @@ func severity(code Code) Severity {
 	switch code {
 	case CodeAlwaysTrue, CodeExpressionInjection, CodeUndefinedReference, CodeNumberChanged, CodeNeverFires,
 		CodeEmptyScript, CodeActionInput, CodeNoActionInput, CodeMovingReference,
-		CodeUnexpectedInput, CodeNotRunAction, CodeNotRunOption, CodeNotRunSecrets, CodeNotRunVars,
+		CodeNotRunAction, CodeNotRunOption, CodeNotRunSecrets, CodeNotRunVars,
 		CodeNotRunContainer, CodeNotRunServices, CodeNotRunShell, CodeNotRunGroup, CodeNotRunDynamic, CodeNotRunBackground,
 		CodeNotRunDeployment, CodeNotRunKey:
 		return Warning
@@ -262,7 +260,6 @@ func jobCodes() []CodeEntry {
 		{CodeUnknownBuiltin, Error, "A step that is only a word names no built-in."},
 		{CodeMisplacedKey, Error, "A key has no effect on this kind of step."},
 		{CodeEmptyScript, Warning, "The script of a step is empty, so the step does nothing."},
-		{CodeCallUnresolved, Error, "The workflow that a job calls was not found."},
 		{CodeNotCallable, Error, "The workflow that a job calls does not declare workflow_call."},
 		{CodeCallCycle, Error, "Workflows call each other in a circle."},
 		{CodeTooManyCalls, Error, "Calls nest deeper, or a run makes more calls, than the bound."},
@@ -270,7 +267,7 @@ func jobCodes() []CodeEntry {
 			"A job of a called workflow asks for more permissions than the job that calls it has."},
 		{CodeInvalidReference, Error, "A uses names no action or workflow in a form that can be found."},
 		{CodeInvalidAction, Error, "The definition of an action that a step uses is not valid."},
-		{CodeActionInput, Warning, "A value is given for an input that the action does not have."},
+		{CodeActionInput, Warning, "A value is given for an input that the action does not have, or does not want any more."},
 		{CodeNoActionInput, Warning, "No value is given for an input that the action requires, and it has no default."},
 		{CodeUnresolved, Error, "A uses names something that this server can't resolve to a commit."},
 		{CodeMovingReference, Warning, "A uses names a branch or tag, which may lead to another commit tomorrow."},
@@ -304,7 +301,6 @@ func expressionCodes() []CodeEntry {
 		{CodeExpressionInjection, Warning,
 			"Text that an outsider may choose is pasted into a script before the shell reads it."},
 		{CodeUndefinedReference, Warning, "An expression refers to something that is not defined, so it is always empty."},
-		{CodeUnexpectedInput, Warning, "The step gives an input that the built-in checkout does not know."},
 		{CodeNumberChanged, Warning, "A number is written in a way that does not survive: 3.10 is the number 3.1."},
 	}
 }
